@@ -1,4 +1,4 @@
-"""How often windows have come out: each one's number, by a table of all keys of the windows that there are."""
+"""Numbers each result of a window by how often the window was emitted before, with a table of all keys per window."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from slicing.kernels.kernel import helper, kernel
 
 @helper
 def _window_of(window, start, end, heads, known):
-    """The number of a window among those known so far; one that is not comes after them."""
+    """The number of a window among the ``known`` ones; ``known`` if it is a new window."""
     for i in range(known - 1, -1, -1):
         if heads[2, i] == end and heads[1, i] == start and heads[0, i] == window:
             return i
@@ -16,12 +16,12 @@ def _window_of(window, start, end, heads, known):
 
 @kernel
 def number_again(heads, windows, where, asked, asked_code, order, count, latest, number, fresh, more):
-    """Count windows ``asked`` once more: their ``number`` so far, from 0, and which are not among the known ones.
+    """Count windows ``asked`` once more: the ``number`` of each so far, from 0, and which ones are new.
 
-    ``asked`` are (window, start, end) in runs. ``heads`` are the ``windows`` known so far, ``where`` (a row each) says
-    which number of ``count`` is that of a key, from 1; new ones are put there. ``more`` is the count of the ``fresh``.
-    Returns how many these are and how many windows there are then; -1 if windows are more than there is room for, or
-    those of one window and key do not come in their ``order``.
+    ``asked`` has (window, start, end) in runs. ``heads`` are the ``windows`` known so far. ``where`` has a row for each
+    of them: the position in ``count`` (from 1) for each key; new positions are written there. ``more`` counts the
+    ``fresh`` ones. Returns the number of new ones and the number of windows after it. Returns -1 if there is no room
+    for all windows, or if results of one window and key are not in their ``order``.
     """
     n, found, size = np.int64(0), np.int64(-1), np.int64(count.size)
     for at in range(asked_code.size):

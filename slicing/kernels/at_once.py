@@ -1,4 +1,4 @@
-"""A row into all words of its cell at once; some rows of one cell at once, or of cells side by side."""
+"""SIMD primitives: add a row to all words of its cell at once; reduce rows of one cell or of adjacent cells."""
 
 from functools import partial
 from itertools import pairwise
@@ -20,11 +20,11 @@ _TIMES, _ROWS = ir.VectorType(_WORD, _LANES), ir.VectorType(ir.DoubleType(), _LA
 
 @intrinsic
 def add_basic_f(_, cells, c, bits):
-    """The float of these bits into cell ``c``: count, sum f, ~min key, max key, aligned to 32 bytes. Returns the count.
+    """Add the float with these ``bits`` to cell ``c``: count, sum f, ~min key, max key, aligned to 32 bytes.
 
-    A load, an operation on all four words for each of the three, and a store, where LLVM makes four of each from plain
-    code: 1.6 -> 0.8 ns a row at 1000 cells, 3.4 -> 1.2 at 100 k. The minimum is kept as its complement, which makes it
-    a maximum too. NaN adds to the sum, and is compared as what the cell holds.
+    Returns the count. One load, three operations on all four words, and one store; from plain code LLVM makes four of
+    each: 1.6 -> 0.8 ns a row at 1000 cells, 3.4 -> 1.2 at 100 k. The minimum is kept as its complement, so that it is a
+    maximum too. NaN adds to the sum and leaves the extremes as they are.
     """
 
     def build(context, builder, signature, args):
@@ -58,7 +58,7 @@ def add_basic_f(_, cells, c, bits):
 
 @intrinsic
 def widen_span(_, spans, c, time):
-    """A time into span ``c``: ~first, last, both of them maxima. 0.8 -> 0.4 ns a row at 1000 cells."""
+    """Extend span ``c`` by a time: (~first, last), both maxima. 0.8 -> 0.4 ns a row at 1000 cells."""
 
     def build(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -80,7 +80,7 @@ def _each(number, kind=_ROWS):
     return ir.Constant(kind, [number] * _LANES)
 
 
-def _beyond(builder, sign, one, other):  # NaN is never
+def _beyond(builder, sign, one, other):  # false for NaN
     return builder.select(builder.fcmp_ordered(sign, one, other), one, other)
 
 
@@ -99,9 +99,10 @@ def _folded(builder, lanes, operation):
 
 
 class _Found:
-    """Count, sum, least and largest of rows in the making, lane by lane: of floats, NaN left out of the latter two.
+    """Count, sum, least and largest of rows, kept lane by lane; of floats, with NaN left out of the extremes.
 
-    Floats are compared, as AVX2 has no smaller of two words: one slot 1.6 -> 0.4 ns a row, runs of 20 0.8 -> 0.47.
+    Floats are compared as floats, as AVX2 has no minimum of two words: one slot 1.6 -> 0.4 ns a row, runs of 20 0.8 ->
+    0.47.
     """
 
     def __init__(self, builder):
@@ -119,7 +120,7 @@ class _Found:
             builder.store(_beyond(builder, sign, compared, builder.load(extreme)), extreme)
 
     def together(self, builder):
-        """How many, their sum, the keys of the least and the largest (of none: those of inf and -inf)."""
+        """Count, sum, and the keys of the least and the largest (of no rows: the keys of inf and -inf)."""
         operations = builder.add, builder.fadd, partial(_beyond, builder, "<"), partial(_beyond, builder, ">")
         words = [_folded(builder, *each) for each in zip(self._words, operations, strict=True)]
         for i in 2, 3:
@@ -129,11 +130,11 @@ class _Found:
 
 
 def _by_lanes(builder, size, add):
-    """``add(at, held)`` rows by lanes; ``held``: which of the last ones are rows, None for whole lanes."""
+    """Call ``add(at, held)`` for lanes of rows; ``held`` masks the rows of the last lanes, None for full lanes."""
     whole = builder.and_(size, _WORD(-_LANES))
     with cgutils.for_range_slice(builder, _WORD(0), whole, _WORD(_LANES), _WORD) as (at, _):
         add(at, None)
-    with cgutils.if_unlikely(builder, builder.icmp_signed("<", whole, size)):  # always: masks 0.95 -> 1.5 ns a row
+    with cgutils.if_unlikely(builder, builder.icmp_signed("<", whole, size)):  # always masked: 0.95 -> 1.5 ns a row
         left = _spread(builder, builder.sub(size, whole))
         add(whole, builder.icmp_signed(">", left, ir.Constant(_TIMES, list(range(_LANES)))))
 
@@ -150,8 +151,8 @@ def _loaded(builder, data, at, kind, held, none):
 
 @intrinsic
 def float_run(_, x, first, size):
-    """Sum, keys of the least and the largest of the floats ``x[first : first + size]``, NaN left out of the latter (of
-    none: the keys of inf and -inf), and whether none has a sign. If one has, chance tells which zero is an extreme."""
+    """Sum, keys of the least and the largest (without NaN; of no rows: the keys of inf and -inf) of the floats
+    ``x[first : first + size]``, and whether none has a sign. If one has, it is undefined which zero is an extreme."""
 
     def build(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -173,7 +174,7 @@ def float_run(_, x, first, size):
 
 @intrinsic
 def rows_between(_, t, x, edges):
-    """For each edge and the next one the rows with edge <= t < next: how many, and as ``float_run``."""
+    """For each edge and the next one, the rows with edge <= t < next: their number, and results as of ``float_run``."""
     slot = types.Tuple((types.int64, types.float64, types.int64, types.int64))
 
     def build(context, builder, signature, args):

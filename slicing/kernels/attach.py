@@ -1,4 +1,4 @@
-"""The window of each row, among a key's windows that do not overlap."""
+"""The window of each row, among windows of a key that do not overlap."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from slicing.kernels.search import first_above
 
 @kernel
 def last_begun(code, place, bounds, begin, hint, out):
-    """For each row the last window of its key that begins at the row's place or before; -1 where none does.
+    """For each row, the last window of its key that begins at the row's place or before; -1 if there is none.
 
     The windows of key ``c`` are ``bounds[c] : bounds[c + 1]``, ascending by ``begin``. ``hint`` holds for each key the
-    window found last: rows in order find theirs there or beside it, all others by binary search.
+    window found last: rows in order find their window there or next to it, other rows by binary search.
     """
     for i in range(place.size):
         c, at = np.uint64(code[i]), place[i]

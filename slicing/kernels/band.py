@@ -1,6 +1,6 @@
-"""Rows of a batch and their partners in a run that is sorted by (code, time): counted first, then written.
+"""Partners of the rows of a batch in a run that is sorted by (code, time): first counted, then written.
 
-A run is looked through by galloping: a batch of few rows never reads a run of many.
+A run is searched by galloping: a batch of few rows never reads the whole of a large run.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ def _is_at(codes, times, code, time, same, i):
 
 @helper
 def _first(codes, times, code, time, same, at, stop):
-    """The first position from ``at`` on whose (code, time) is greater, or not less if ``same``; steps double from where
-    the last one was."""
+    """The first position from ``at`` on whose (code, time) is greater, or not less if ``same``. The search gallops from
+    the last position on, with steps that double."""
     step = np.int64(1)
     while at + step <= stop and not _is_at(codes, times, code, time, same, u64(at + step - 1)):
         at += step
@@ -34,10 +34,10 @@ def _first(codes, times, code, time, same, at, stop):
 
 @kernel
 def count_partners(code, low, high, back, forth, place, run_code, run_time, first, count):
-    """Where the partners of each row begin in the run, and how many there are, written at the row's ``place``.
+    """Where the partners of each row begin in the run, and their number, written at the row's ``place``.
 
-    Rows are sorted by (code, time), and so are the times they reach, ``low - back`` to ``high + forth`` (none where
-    ``low > high``). Returns how many partners there are in all.
+    Rows are sorted by (code, time), and so are the times they reach: ``low - back`` to ``high + forth`` (no partner if
+    ``low > high``). Returns the total number of partners.
     """
     total, a, b = np.int64(0), np.int64(0), np.int64(0)
     stop = np.int64(run_code.size)
@@ -55,7 +55,7 @@ def count_partners(code, low, high, back, forth, place, run_code, run_time, firs
 
 @kernel
 def fill_partners(rows, first, count, at, name, base, row, partner):
-    """For rows ``rows``, ``rows + 1`` ... the row and the place of each partner from ``at[i]`` on, which moves on."""
+    """For rows from number ``rows`` on, write row and place of each partner from ``at[i]`` on; ``at[i]`` advances."""
     for j in range(first.size):
         i = u64(j)
         n, begin = at[i], first[i]
@@ -67,7 +67,7 @@ def fill_partners(rows, first, count, at, name, base, row, partner):
 
 @kernel
 def fill_times(first, count, at, time, when):
-    """The times of partners, from ``at[i] - count[i]`` on."""
+    """Write the times of partners from ``at[i] - count[i]`` on."""
     for j in range(first.size):
         i = u64(j)
         n, begin = at[i] - count[i], first[i]
@@ -77,8 +77,8 @@ def fill_times(first, count, at, time, when):
 
 @kernel
 def settle(ends, when, partner, short):
-    """Put the partners of each row in order by (time, name). Returns False if there is one that has more than
-    ``short``, in no order: then they are for another way to sort."""
+    """Sort the partners of each row by (time, name), by insertion. Returns False if a row has more than ``short``
+    unsorted partners: they need another sort."""
     begin = np.int64(0)
     for j in range(ends.size):
         end = ends[j]
@@ -99,20 +99,20 @@ def settle(ends, when, partner, short):
 
 @kernel
 def claim(first, count, name, base, flags, taken, after, row, partner):
-    """Each partner that is not yet ``taken``, once, with the first row that has it. Returns how many there are.
+    """Write each partner that is not ``taken`` yet, once, with the first row that has it. Returns how many there are.
 
-    ``after`` numbers the places of the run at first, and then leads past what is taken: a run of a hot key is not gone
-    through again by each row.
+    ``after`` is at first the numbers of the places of the run; later it leads past taken places, so that rows of a
+    frequent key do not scan its run again and again.
     """
     n = np.int64(0)
     for j in range(first.size):
         end = first[j] + count[j]
         k = first[j]
         while k < end:
-            free = k  # the first that may be free from here on
+            free = k  # the first place that may be free from here on
             while after[u64(free)] != free:
                 free = after[u64(free)]
-            while after[u64(k)] != k:  # lead the way there
+            while after[u64(k)] != k:  # shorten the path to it
                 step = after[u64(k)]
                 after[u64(k)] = free
                 k = step
@@ -130,7 +130,7 @@ def claim(first, count, name, base, flags, taken, after, row, partner):
 
 @kernel
 def order_codes(code, at, order):
-    """The stable order by code; ``at``: where the rows of each code begin, which moves on."""
+    """The stable order by code; ``at``: where the rows of each code begin (advances)."""
     for i in range(code.size):
         c = u64(code[u64(i)])
         order[u64(at[c])] = i
@@ -139,7 +139,7 @@ def order_codes(code, at, order):
 
 @kernel
 def merge_runs(code_a, time_a, name_a, code_b, time_b, name_b, code, time, name):
-    """Two runs as one; of rows alike those of the first come first."""
+    """Merge two runs into one; of equal rows, those of the first run come first."""
     i, j = np.int64(0), np.int64(0)
     for n in range(code.size):
         take_a = j == code_b.size
@@ -158,8 +158,8 @@ def merge_runs(code_a, time_a, name_a, code_b, time_b, name_b, code, time, name)
 def keep_rows(
     code, time, name, until, flags, base, gone, kept_code, kept_time, kept_name, code_left, time_left, name_left
 ):
-    """Rows later than ``until``, and the others; those with a flag of ``gone`` are in neither. Returns how many of
-    each."""
+    """Split rows into those later than ``until`` and the others; rows with a flag of ``gone`` are dropped. Returns both
+    numbers."""
     n, m = np.int64(0), np.int64(0)
     for j in range(code.size):
         i = u64(j)
@@ -176,7 +176,7 @@ def keep_rows(
 
 @kernel
 def nearest(time, first, count, run_time, chosen):
-    """The partner nearest in time: of two equally near the earlier one, of equal times the last. -1: none."""
+    """The partner nearest in time; if two are equally near, the earlier; of equal times the last. -1: no partner."""
     for j in range(time.size):
         i = u64(j)
         low, stop = first[i], first[i] + count[i]
@@ -184,16 +184,16 @@ def nearest(time, first, count, run_time, chosen):
             chosen[i] = -1
             continue
         t, end = time[i], stop
-        while low < stop:  # the first that is later
+        while low < stop:  # the first partner that is later
             middle = (low + stop) >> 1
             if run_time[u64(middle)] <= t:
                 low = middle + 1
             else:
                 stop = middle
         before, best = low - 1, low
-        if best < end:  # the last of its time
+        if best < end:  # the last partner of its time
             at, best, stop = run_time[u64(best)], best + 1, end
-            while best < stop:  # by halves: a million rows may be of one moment
+            while best < stop:  # by halves: a million rows may have one time
                 middle = (best + stop) >> 1
                 if run_time[u64(middle)] <= at:
                     best = middle + 1
@@ -209,20 +209,20 @@ def nearest(time, first, count, run_time, chosen):
 
 @kernel
 def last_in_order(code, high, forth, right_code, right_time, half, right_half, latest, chosen):
-    """For each row the last one of its code that is not after ``high + forth``, or -1, where both sides ascend in time.
+    """For each row, the last row of its code that is not after ``high + forth``, or -1; both sides ascend in time.
 
-    Both halves are walked side by side, up to and from ``half`` and ``right_half``, with a row of ``latest`` each: a
-    place a code and one for nobody, -1 at first. No branch asks which of two times is earlier: of random streams a
-    processor guesses every other one wrong. 1 M and 1 M rows of 1000 keys 10.6 -> 5.4 ms.
+    The two halves, up to and from ``half`` and ``right_half``, are walked at once, each with its row of ``latest``: a
+    place for each code and one for no code, -1 at first. There is no branch on which of two times is earlier, which a
+    processor mispredicts half the time for random streams: 1 M and 1 M rows of 1000 keys 10.6 -> 5.4 ms.
     """
     one, two = latest[0], latest[1]
     nobody = one.size - 1
     i, at, j, to = np.int64(0), np.int64(0), half, right_half
     while i < half and at < right_half and j < code.size and to < right_code.size:
-        coming = right_code[u64(at)]  # loaded whether it comes or not, or there would be a branch
+        coming = right_code[u64(at)]  # loaded even if not needed, to avoid a branch
         comes = right_time[u64(at)] <= high[u64(i)] + forth
         one[u64(coming if comes else nobody)] = at
-        chosen[u64(i)] = one[u64(code[u64(i)])]  # until the last one has come
+        chosen[u64(i)] = one[u64(code[u64(i)])]  # overwritten until the last one has come
         at += comes
         i += 1 - comes
         coming = right_code[u64(to)]
@@ -250,7 +250,7 @@ def _last(first, stop, at, end, code, high, forth, right_code, right_time, lates
 
 @kernel
 def none_before(low, back, right_time, chosen):
-    """-1 where the row that was chosen is before ``low - back``."""
+    """Set -1 where the chosen row is before ``low - back``."""
     for j in range(chosen.size):
         i = u64(j)
         if chosen[i] >= 0 and right_time[u64(chosen[i])] < low[i] - back:
@@ -259,7 +259,7 @@ def none_before(low, back, right_time, chosen):
 
 @kernel
 def take_words(words, places, out):
-    """The words at these places; any where there is none (-1)."""
+    """The words at these places; undefined where a place is -1."""
     for j in range(places.size):
         i = u64(j)
         out[i] = words[u64(max(places[i], 0))]
@@ -267,7 +267,7 @@ def take_words(words, places, out):
 
 @kernel
 def least_of_codes(code, time, least):
-    """The least time of each code, if it is less than what is there."""
+    """Lower ``least`` to the least time of each code."""
     for j in range(code.size):
         i = u64(j)
         c = u64(code[i])
@@ -277,8 +277,8 @@ def least_of_codes(code, time, least):
 
 @kernel
 def latest_of_codes(code, time, name, least, after, flags, base, unfit, latest):
-    """The place in the run of each code's last row that is at most ``after`` behind the code's least time; rows with a
-    flag of ``unfit`` do not count. Times are compared without overflow."""
+    """The place of each code's last row that is at most ``after`` later than the code's least time. Rows with a flag of
+    ``unfit`` do not count. Times are compared without overflow."""
     for j in range(code.size):
         i = u64(j)
         c = u64(code[i])

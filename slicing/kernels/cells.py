@@ -1,7 +1,7 @@
-"""Tables of partial slices: sorting edges, fusing neighbours, merging runs.
+"""Tables of partial aggregates: sort edges, fuse neighbours, merge runs.
 
-``meta`` is one row a cell: END, CODE, ROWS, and for plans with fragments LEVEL, FIRST, LAST. Tables are sorted by
-(end, code, level, first).
+``meta`` has one row for each cell: END, CODE, ROWS, and for plans with fragments LEVEL, FIRST, LAST. Tables are sorted
+by (end, code, level, first).
 """
 
 import numpy as np
@@ -11,23 +11,23 @@ from slicing.kernels.prefetch import prefetch
 from slicing.kernels.windows import first_after
 
 END, CODE, ROWS, LEVEL, FIRST, LAST = range(6)
-AHEAD = 32  # cells that are asked for before they are read
+AHEAD = 32  # cells ahead that are prefetched
 ORDER = (END, CODE, LEVEL, FIRST)
 
 
 @helper(inline="always")
 def apart(last, first, gap):
-    """Whether more than a gap lies between two times, which may be further apart than int64 can tell."""
+    """Whether two times are more than a gap apart; their difference may exceed int64."""
     return first > last and np.uint64(first - last) > gap
 
 
 @kernel
 def merge(table, older, gaps, fragments, out, into):
-    """Merge the sorted tables table[:older] and table[older:], fusing what is one cell. Returns how many there are.
+    """Merge the sorted tables table[:older] and table[older:], fusing equal cells. Returns the number of cells.
 
-    ``into`` says where each row went. Without fragments a cell is (end, code). With them it also ends where the next
-    one begins more than the gap of its level after the latest time so far; the last gap is for rows that no session
-    takes any more, and endless.
+    ``into`` says where each row went. Without fragments a cell is (end, code). With fragments a cell also ends where
+    the next one begins later than the gap of its level after the latest time so far. The last gap is endless: it is for
+    rows that are in no session any more.
     """
     n = np.int64(0)
     i = np.int64(0)
@@ -67,7 +67,7 @@ def merge(table, older, gaps, fragments, out, into):
 
 @kernel
 def ascending(meta, fragments):
-    """Whether a table is in its order."""
+    """Whether a table is sorted."""
     for i in range(1, meta.shape[0]):
         for w in ORDER:
             if (w > CODE and not fragments) or meta[i, w] > meta[i - 1, w]:
@@ -79,7 +79,7 @@ def ascending(meta, fragments):
 
 @kernel
 def code_ranges(code, starts, low, high, first, last):
-    """Of each slice, the cells ``starts[s] : starts[s + 1]``, those whose code is low..high-1."""
+    """For each slice with the cells ``starts[s] : starts[s + 1]``, its cells with codes low..high-1."""
     for s in range(first.size):
         first[s] = first_after(code, low - 1, starts[s], starts[s + 1])
         last[s] = first_after(code, high - 1, first[s], starts[s + 1])
@@ -87,10 +87,10 @@ def code_ranges(code, starts, low, high, first, last):
 
 @kernel
 def gather(cells, order, columns):
-    """columns[w, i] = cells[order[i], w]: out of their order and out of their rows at once.
+    """columns[w, i] = cells[order[i], w]: reorders cells and turns rows into columns in one pass.
 
-    Asked for ahead, the lines that a cell begins and ends in: 1 M cells 28 -> 21 ns each, with the last line too
-    14.5 -> 7.9 (another day). Cell by cell, not word by word of some: 8 -> 6, 1 M cells 21 -> 17.
+    With the line where a cell begins prefetched: 1 M cells 28 -> 21 ns each; with its last line too 14.5 -> 7.9
+    (another day). Cell by cell, not word by word of several cells: 8 -> 6, 1 M cells 21 -> 17.
     """
     last, most = cells[:, cells.shape[1] - 1], np.int64(order.size - 1)
     for i in range(order.size):
@@ -104,9 +104,9 @@ def gather(cells, order, columns):
 
 @kernel
 def held_cells(words, held):
-    """Which cells have rows: those whose first word is not 0. Returns how many; ``held`` has room for one more."""
+    """The cells whose first word is not 0. Returns their number; ``held`` has room for one more."""
     n = np.int64(0)
-    for c in range(words.shape[0]):  # without a branch: any may be empty
+    for c in range(words.shape[0]):  # without a branch: any cell may be empty
         held[np.uint64(n)] = c
         n += words[c, 0] != 0
     return n
@@ -114,8 +114,8 @@ def held_cells(words, held):
 
 @kernel
 def grid_meta(held, ends, code, words, meta):
-    """END, CODE and ROWS of some cells of a grid, ascending: cell slot * codes + k is of slice ``ends[slot]`` and of
-    ``code[k]``, and has as many rows as its first word says."""
+    """END, CODE and ROWS of some cells of a grid, ascending. Cell slot * codes + k belongs to slice ``ends[slot]`` and
+    to ``code[k]``, and its first word is its number of rows."""
     slot, first = np.int64(0), np.int64(0)
     for i in range(held.size):
         c = held[i]
@@ -127,14 +127,14 @@ def grid_meta(held, ends, code, words, meta):
 
 @kernel
 def by_rank(codes, each, rank, room, out):
-    """The positions of the codes of groups side by side, each group's by the ranks of its codes. ``room``: a zero a
-    rank; ``out`` has one more than there are."""
+    """The positions of the codes of adjacent groups, sorted within each group by the rank of the code. ``room``: a zero
+    for each rank; ``out`` has one entry more than there are codes."""
     n, at = np.int64(0), np.int64(0)
     for g in range(each.size):
         stop = at + each[g]
         for i in range(at, stop):
             room[np.uint64(rank[np.uint64(codes[np.uint64(i)])])] = i + 1
-        for r in range(room.size):  # without a branch: any may be missing
+        for r in range(room.size):  # without a branch: any code may be missing
             i = room[r]
             out[n], room[r] = i - 1, 0
             n += i > 0
@@ -145,9 +145,9 @@ def by_rank(codes, each, rank, room, out):
 def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end):
     """Number the runs of each code's cells whose neighbours are at most ``gap`` apart; cells not taken get -1.
 
-    Cells come in time order of each code, codes mixed as they like: a table's own order, so nothing is sorted.
-    ``latest``, ``reach`` and ``run_of`` are room for a number a code (``run_of`` filled with -1), ``start`` and ``end``
-    for one a run. Returns how many runs there are, or -1 where a code's cells are not in time order.
+    Cells of each code are in order of time, and codes may be mixed: this is a table's own order, so nothing is sorted.
+    ``latest``, ``reach`` and ``run_of`` have room for each code (``run_of`` filled with -1), ``start`` and ``end`` for
+    each run. Returns the number of runs, or -1 if cells of a code are not in order of time.
     """
     n = np.int64(0)
     for i in range(code.size):
@@ -173,11 +173,11 @@ def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end
 
 @kernel
 def chain_rows(group, time, gap, alone, current, cell, group_of, first, last):
-    """Number the runs of each group's rows whose neighbours are at most ``gap`` apart, as they come, as cells.
+    """Number the runs of each group's rows whose neighbours are at most ``gap`` apart, in order of arrival, as cells.
 
-    ``current`` is room for a number a group, filled with -1; the other three for one a cell. A row that is early for
-    the newest cell of its group has one alone, which the caller fuses with its neighbours. Returns how many cells there
-    are, or -1 where more than ``alone`` rows are early.
+    ``current`` has room for each group, filled with -1; the other three have room for each cell. A row that is too
+    early for the newest cell of its group gets its own cell, which the caller fuses with its neighbours. Returns the
+    number of cells, or -1 if more than ``alone`` rows are early.
     """
     n = np.int64(0)
     for i in range(cell.size):
@@ -202,7 +202,7 @@ def chain_rows(group, time, gap, alone, current, cell, group_of, first, last):
 
 @kernel
 def slice_starts(end, out):
-    """Where each slice of a table begins, found in leaps: a slice of many keys is many cells. Returns how many."""
+    """Where each slice of a table begins, found by galloping, as a slice may have many cells. Returns their number."""
     n = np.int64(0)
     at = np.int64(0)
     size = np.int64(end.size)
@@ -217,7 +217,7 @@ def slice_starts(end, out):
         while at + step < size and end[at + step] == value:
             at += step
             step *= 2
-        stop = min(at + step, size)  # another slice begins after `at` and not after `stop`
+        stop = min(at + step, size)  # the next slice begins after `at` and not after `stop`
         while at + 1 < stop:
             middle = (at + stop) >> 1
             if end[middle] == value:

@@ -1,9 +1,9 @@
-"""Partial aggregates and how two of them combine.
+"""Partial aggregates, and how two of them are combined.
 
-A partial is a row of a few 8-byte words; its *kind* says what they mean. This is the one place that
-knows how two partials of a kind become one. Everything that merges or answers windows is a list of combinations
-``out[into[i]] += cells[source[i]]``, made once by a strategy that knows no aggregates and run here for every lane.
-Combining is associative for every kind and commutative in value; order-sensitive kinds carry their own order.
+A partial is a row of a few 8-byte words; its *kind* says what they mean. Only this module knows how two partials of a
+kind are combined. All code that merges or answers windows is a list of combinations ``out[into[i]] +=
+cells[source[i]]``. A strategy makes the list once, without knowing aggregates, and it is run here for every lane.
+Combining is associative for every kind and commutative in value; order-sensitive kinds store their own order.
 
 Word layouts (``f`` = a float64 kept in the same 8 bytes):
 
@@ -33,12 +33,12 @@ from slicing.kernels.kernel import helper, kernel
 COUNT, BASIC_F, BASIC_I, EXTREMES, MOMENTS, PRODUCT_F, PRODUCT_I, FIRST, LAST, ARG, EXTREME_COUNT = range(11)
 NET, NET_SUM = 11, 12
 SUM_F, SUM_I = 13, 14
-SIGNED = (NET, NET_SUM)  # their first word may be 0 or below where there are rows
+SIGNED = (NET, NET_SUM)  # their first word may be 0 or negative although there are rows
 FLOATS, INTEGERS = (BASIC_F, SUM_F), (BASIC_I, SUM_I)
 SUMS = {BASIC_F: SUM_F, BASIC_I: SUM_I}
-EXTREME = 3  # the words of a basic partial that a sum has
+EXTREME = 3  # the number of words that a sum has: the first words of a basic partial
 
-# answers that are told at once, beside the words of partials: of floats, and of integers that never overflow
+# answers that are computed directly, in addition to words of partials: of floats, and of integers that never overflow
 TOTAL, MEAN = -1, -2
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -85,7 +85,7 @@ def identity(kind, rows):
 
 
 def room(kind, rows):
-    """A block for ``rows`` partials that are about to be written."""
+    """An uninitialised block for ``rows`` partials."""
     return np.empty((rows, len(IDENTITY[kind])), np.int64)
 
 
@@ -95,19 +95,19 @@ def earlier(t, s, a, u, r, b):
     return t < u or (t == u and (s < r or (s == r and a < b)))
 
 
-# Neither inlined nor without a fastmath of its own: either way that of a caller would take the arithmetic away.
+# Not inlined, and with its own fastmath option: otherwise a caller's option would remove the compensation.
 @helper(fastmath=False)
 def summed(total, lost, x):
-    """total + x, and what all roundings so far have lost; a sum that is inf or NaN loses nothing."""
+    """total + x, and the sum of all rounding errors so far; a sum that is inf or NaN adds none."""
     s = total + x
     part = s - total
     rounded = (total - (s - part)) + (x - part)
     return s, lost + (rounded if rounded == rounded else 0.0)
 
 
-# One kernel a kind, each a loop: a function of two partials, called in one loop for all kinds, would count references
-# of four arrays at every call (47 against 2.6 ns a combination). All but that of counts take (into, source, out, fout,
-# cells, fcells).
+# One kernel for each kind, with its own loop. One loop that calls a function of two partials would count references of
+# four arrays at each call (47 against 2.6 ns a combination). All but the kernel of counts take (into, source, out,
+# fout, cells, fcells).
 
 
 @kernel
@@ -259,9 +259,9 @@ def combine(kind, into, source, out, cells):
         _KERNELS[kind](into, source, out, out.view(np.float64), cells, cells.view(np.float64))
 
 
-# --- the inverse, where it is exact: sums of integers wrap the same way there and back --------------------------------
+# --- the inverse, where it is exact: integer sums wrap equally in both directions ------------------------------------
 
-REMOVABLE = {COUNT: (), BASIC_I: (3, 4), SUM_I: ()}  # and the words that mean nothing afterwards
+REMOVABLE = {COUNT: (), BASIC_I: (3, 4), SUM_I: ()}  # with the words that are undefined afterwards
 
 
 @kernel
@@ -275,7 +275,7 @@ def remove_basic_i(into, source, out, cells):
 
 
 def remove(kind, into, source, out, cells):
-    """out[into[i]] = out[into[i]] without cells[source[i]], which it holds; each answer at most once."""
+    """out[into[i]] = out[into[i]] without cells[source[i]], which it contains; each answer occurs at most once."""
     if kind == COUNT:
         out[into, 0] -= cells[source, 0]
     else:

@@ -1,15 +1,15 @@
 """Compiled code on disk, for the next process.
 
-Numba's own cache numbers the files of a function's signatures in an index that every process rewrites. Two processes
-that compile at once can leave an index that names another signature's code, which is then called with arrays it was not
-made for; and a kernel does not notice that one it was inlined from has changed. Here each signature has a file of its
-own that says what it was made from.
+Numba's own cache lists the files of a function's signatures in an index that every process rewrites. Two processes that
+compile at once can leave an index that names the code of another signature, which is then called with the wrong kinds
+of arrays. And a kernel does not notice that a kernel inlined into it has changed. Here each signature has its own file,
+which says what it was made from.
 
-``Dispatcher._cache`` and the way a compile result is pickled are numba's inside. Where a numba has them otherwise,
-``keep`` leaves the dispatcher to numba's own cache, and a file that cannot be read or written costs a compilation.
+``Dispatcher._cache`` and the pickling of compile results are internals of numba. If a version of numba differs,
+``keep`` leaves the dispatcher to numba's own cache, and a file that cannot be read or written only costs a compilation.
 
-``SLICING_CHECK=1`` compiles kernels, and users' functions, that raise an IndexError where an index is not in its array.
-They lie beside the others.
+``SLICING_CHECK=1`` compiles kernels and users' functions so that an index outside of its array raises an IndexError.
+These files are stored next to the others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BUILD = f"{numba.__version__} {sys.implementation.cache_tag}{' checked' if CHECK
 
 
 def _fits():
-    """Whether this numba has what :class:`Files` asks of it."""
+    """Whether this numba has the internals that :class:`Files` needs."""
     dispatcher = numba.njit(_nothing)
     return all(
         (
@@ -60,9 +60,9 @@ FITS = not PLAIN and _fits()
 
 
 def keep_kernel(dispatcher, function, counts_references):
-    """Keep a kernel's code beside its module."""
+    """Keep a kernel's code next to its module."""
     if not FITS:
-        if not CHECKED:  # numba's own files do not tell
+        if not CHECKED:  # numba's own files do not say whether they are checked
             dispatcher.enable_caching()
         return
     module = function.__module__
@@ -72,17 +72,17 @@ def keep_kernel(dispatcher, function, counts_references):
 
 
 def keep_users(dispatcher, name, source):
-    """Keep the code of a user's function, or of a kernel around it; ``source`` tells all that it was made from."""
+    """Keep the code of a user's function, or of a kernel around it; ``source`` is everything that it was made from."""
     if FITS:
         digest = hashlib.blake2b(f"{BUILD} {source}".encode(), digest_size=12).hexdigest()
         dispatcher._cache = Files(f"user.{name}", lambda: digest, None, True)
 
 
 class Files:
-    """What a dispatcher asks of its cache: a file a signature.
+    """The cache of a dispatcher: one file for each signature.
 
-    Where several sources share a folder, their digest is part of a file's name. Beside its module, a file takes the
-    place of the file of an older source.
+    In a folder that several sources share, a file name contains the digest of its source. Next to its module, a file
+    replaces the file of an older source.
     """
 
     def __init__(self, name, made_from, beside, counts_references):
@@ -95,7 +95,7 @@ class Files:
 
     def load_overload(self, sig, target_context):
         if self._counts_references:
-            target_context.refresh()  # numba imports all that could be compiled, which takes 0.1 s
+            target_context.refresh()  # numba imports everything that could be compiled, which takes 0.1 s
             rtsys.initialize(target_context)
         try:
             key = _key(sig, target_context.codegen())
@@ -127,7 +127,7 @@ class Files:
             pass
 
     def enable(self):
-        """Numba asks a cache to work, and to be emptied; this one always does, and never is."""
+        """Numba calls these to enable and to empty a cache; this cache is always enabled and never emptied."""
 
     disable = flush = enable
 
@@ -144,8 +144,8 @@ def _key(sig, codegen):
 
 @cache
 def folder(beside):
-    """Where files lie, and whether several sources share it: ``NUMBA_CACHE_DIR``, else the module's own folder where it
-    can be written, else the user's."""
+    """The folder of files, and whether several sources share it: ``NUMBA_CACHE_DIR``; else the module's own folder, if
+    it is writable; else the user's cache folder."""
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR) / "slicing", True
     if beside is not None and beside.is_dir() and os.access(beside, os.W_OK):
@@ -156,7 +156,7 @@ def folder(beside):
 
 @cache
 def made_from(module):
-    """A digest of all that the kernels of a module are made from: its text, that of the kernels it imports, numba."""
+    """A digest of all that a module's kernels are made from: its text, imported kernels' text, numba's version."""
     texts, waiting = {}, [module]
     while waiting:
         name = waiting.pop()
@@ -170,6 +170,6 @@ def made_from(module):
 
 
 def _text(module):
-    """Of a file, or of one in an archive."""
+    """The text of a module, from a file or from an archive."""
     found = sys.modules[module]
     return found.__loader__.get_data(found.__file__)

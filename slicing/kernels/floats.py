@@ -1,4 +1,4 @@
-"""8-byte words as the floats they are, and as integers that order as these do."""
+"""8-byte words viewed as floats, and floats as integers of the same order."""
 
 import numpy as np
 from numba import njit, types
@@ -35,7 +35,7 @@ def floats(_, words):
 
 @njit(inline="always")
 def order_key(u):
-    """float64 bits as an integer that orders alike."""
+    """float64 bits as an integer of the same order."""
     return u ^ ((u >> SIGN) & TOP)
 
 

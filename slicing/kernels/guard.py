@@ -1,15 +1,15 @@
-"""Bounds of what kernels reach by address or as vectors, which numba does not see: looked at where it looks at bounds
-itself (``SLICING_CHECK=1``), nothing at all elsewhere."""
+"""Bounds checks for what kernels access by address or as vectors, which numba does not check. Compiled in only where
+numba itself checks bounds (``SLICING_CHECK=1``)."""
 
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-BEYOND = "index is out of bounds"  # as numba says
+BEYOND = "index is out of bounds"  # numba's own words
 
 
 def within(context, builder, array, first, size):
-    """While an intrinsic is built: rows ``first : first + size`` are in the array, one without any anywhere."""
+    """While an intrinsic is built: check that rows ``first : first + size`` are in the array; size 0 is allowed."""
     if context.enable_boundscheck:
         rows = cgutils.unpack_tuple(builder, array.shape)[0]
         _stay_in(context, builder, first, size, rows)
@@ -27,7 +27,7 @@ def _stay_in(context, builder, first, size, end):
 
 @intrinsic
 def inside(_, array, first, size):
-    """In a kernel: the bytes ``first : first + size`` are the array's own."""
+    """For use in a kernel: check that bytes ``first : first + size`` belong to the array."""
 
     def build(context, builder, signature, args):
         if context.enable_boundscheck:

@@ -1,8 +1,8 @@
-"""Answers from the sorted lists of a window's cells, without merging them.
+"""Answers from the sorted lists of a window's cells, without merging the lists.
 
-Windows are ranges ``first[j] : last[j]`` of cells, the items of cell ``c`` are ``at[c] : at[c + 1]``: ``value`` ascends
-within a cell, and ``before[i]`` counts the rows of all items before item i. Windows come in an order in which
-neighbours overlap; what is known of one is carried on to the next by the cells between them.
+Windows are ranges ``first[j] : last[j]`` of cells. The items of cell ``c`` are ``at[c] : at[c + 1]``; ``value`` ascends
+within a cell, and ``before[i]`` counts the rows of all items before item i. Windows are in an order in which neighbours
+overlap: the counts of one window are carried to the next by adding and removing the cells between them.
 """
 
 import numpy as np
@@ -11,14 +11,14 @@ from slicing.kernels.combine import TOP, earlier
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.search import first_above, first_from
 
-SMALL = 256  # items that are kept sorted; more cost less by buckets unless hardly any come or go
+SMALL = 256  # most items that are kept sorted; for more, buckets cost less unless hardly any items change
 COARSE = 64
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
 def nth(value, weight, n, rank):
-    """The value of row ``rank`` (from 0) among n items in ascending order; items are moved about."""
+    """The value of row ``rank`` (from 0) among n items, by quickselect; items are moved."""
     low, high = 0, n
     while True:
         x, y, z = value[low], value[(low + high) >> 1], value[high - 1]
@@ -51,7 +51,7 @@ def nth(value, weight, n, rank):
 
 @helper
 def turn(a, b, first, last):
-    """Cells ``a:b`` are counted, ``first:last`` shall be: the next to come (1) or go (-1), and those counted then."""
+    """From counted cells ``a:b`` to ``first:last``: the next cell to add (1) or remove (-1), and the new ``a:b``."""
     if b < last:
         return b, 1, a, b + 1
     if a > first:
@@ -63,7 +63,7 @@ def turn(a, b, first, last):
 
 @helper
 def come(start, stop, value, before, pivot, bucket, count, coarse):
-    """The items of a cell into the counts of their buckets."""
+    """Add the items of a cell to the counts of their buckets."""
     k, few = np.int64(0), 8 * (stop - start) < pivot.size
     for i in range(start, stop):
         v = value[i]
@@ -80,7 +80,7 @@ def come(start, stop, value, before, pivot, bucket, count, coarse):
 
 @helper
 def go(start, stop, before, bucket, count, coarse):
-    """Take the items of a cell out of the counts of their buckets."""
+    """Remove the items of a cell from the counts of their buckets."""
     for i in range(start, stop):
         w = before[i + 1] - before[i]
         count[bucket[i]] -= w
@@ -89,11 +89,11 @@ def go(start, stop, before, bucket, count, coarse):
 
 @kernel(allocates=True)
 def select(begin, first, last, low, high, at, value, before, pivot, built, bucket, room, weight, out):
-    """The values of rows ``low[j]`` and ``high[j]`` (it or the next) of each window, from window ``begin`` on.
+    """The values of rows ``low[j]`` and ``high[j]`` (equal or the next) of each window, from window ``begin`` on.
 
-    ``pivot`` cuts the values into buckets: rows are counted by bucket as cells come and go, and only the items of the
-    buckets in question are looked at; ``bucket`` is room for the one of each item, so that it is searched once.
-    Returns the window for which other pivots are wanted; those given were drawn from a window of ``built`` items.
+    ``pivot`` cuts the values into buckets. Rows are counted by bucket as cells are added and removed, and only items of
+    the buckets in question are searched; ``bucket`` stores the bucket of each item, so that it is searched once.
+    Returns the window for which other pivots are needed; the given ones were drawn from a window of ``built`` items.
     """
     count = np.zeros(pivot.size + 1, np.int64)
     coarse = np.zeros(pivot.size // COARSE + 1, np.int64)
@@ -146,19 +146,20 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, bucke
 
 @kernel
 def select_small(first, last, low, high, at, value, before, room, weight, out):
-    """The values of rows ``low[j]`` and ``high[j]`` (it or the next) of each window; windows have at most SMALL items.
+    """The values of rows ``low[j]`` and ``high[j]`` (equal or the next) of each window; for at most SMALL items a
+    window.
 
-    A window that overlaps the next keeps its values sorted, with their rows: what a cell brings or takes is moved in or
-    out.
+    If a window overlaps the next, its values are kept sorted, with their rows: the items of a cell are inserted or
+    removed.
     """
     a, b = np.int64(0), np.int64(0)  # cells kept sorted
-    m = 0  # their values
+    m = 0  # the number of their values
     for j in range(first.size):
         f, e = first[j], last[j]
         lone = j + 1 == first.size or first[j + 1] >= e or last[j + 1] <= f
         if f >= b or e <= a:
             a, b, m = f, f, 0
-            if lone and e == f + 1:  # its values lie in order
+            if lone and e == f + 1:  # its values are sorted already
                 base = before[at[f]]
                 out[j, 0] = value[first_above(before, base + low[j], at[f] + 1, at[e]) - 1]
                 out[j, 1] = value[first_above(before, base + high[j], at[f] + 1, at[e]) - 1]
@@ -207,7 +208,7 @@ def select_small(first, last, low, high, at, value, before, room, weight, out):
 
 @kernel
 def number_values(value, slot_value, slot_number, shift, number):
-    """Equal values get equal numbers, from 0; slots are a power of two, at most half used. How many there are."""
+    """Number equal values equally, from 0; returns how many differ. Slots are a power of two, at most half full."""
     n = 0
     mask = np.uint64(slot_number.size - 1)
     for i in range(value.size):
@@ -225,7 +226,7 @@ def number_values(value, slot_value, slot_number, shift, number):
 
 @kernel
 def distinct(first, last, at, number, count, out):
-    """How many values each window has."""
+    """The number of different values of each window."""
     a, b = np.int64(0), np.int64(0)
     n = np.int64(0)
     for j in range(first.size):
@@ -252,9 +253,10 @@ def distinct(first, last, at, number, count, out):
 
 @kernel
 def heavy(first, last, at, number, before, share, count, seen, out_at, out, out_count):
-    """Items of the values that make up at least a ``share`` of each window's rows, and how many rows have them.
+    """Items of values that make up at least a ``share`` of each window's rows, and the number of rows with each value.
 
-    The rows of each value are counted as cells come and go. What is frequent in a window is so in one of its cells.
+    Rows of each value are counted as cells are added and removed. A value that is frequent in a window is frequent in
+    one of its cells.
     """
     a, b = np.int64(0), np.int64(0)
     n = 0
@@ -286,10 +288,10 @@ def heavy(first, last, at, number, before, share, count, seen, out_at, out, out_
 
 @kernel
 def modes(first, last, at, number, items, begins, count, having, out):
-    """The item of each window's most frequent value; of several the one that came first, or the smaller one.
+    """The item of each window's most frequent value; if several are, the earliest one, and then the smallest one.
 
-    ``items`` are value, count and earliest (time, sequence, arrival), ``begins`` the earliest time of each cell. The
-    rows of each value are counted as cells come and go, and so is how many values ``having`` a count there are.
+    ``items`` are value, count and earliest (time, sequence, arrival); ``begins`` is the earliest time of each cell. As
+    cells are added and removed, the rows of each value are counted, and for each count the values ``having`` it.
     """
     a, b = np.int64(0), np.int64(0)
     most = np.int64(0)
@@ -326,7 +328,7 @@ def modes(first, last, at, number, items, begins, count, having, out):
 
 @kernel
 def largest(first, last, at, value, before, k, has_nan, out_at, out):
-    """The k largest rows of each window, in descending order; NaN (the largest word, if ``has_nan``) after them."""
+    """The k largest rows of each window, descending; NaN (the largest word, if ``has_nan``) comes last."""
     n = 0
     for j in range(first.size):
         out_at[j] = n

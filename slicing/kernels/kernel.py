@@ -1,8 +1,8 @@
 """How kernels are compiled: numba's ``njit``, without the GIL, and kept on disk.
 
-Three things make that cheaper and are no part of numba's public interface, or lean on it: compiled code in files of our
-own (``disk``), a pipeline with less to do (``pipeline``), and calls that count no references. Each is left out where a
-numba does not have what it needs; ``SLICING_NUMBA=plain`` leaves out all three.
+Three things make this cheaper and use internals of numba, or depend on them: compiled code in our own files (``disk``),
+a pipeline with less work (``pipeline``), and calls that count no references. Each one is left out if a numba lacks what
+it needs; ``SLICING_NUMBA=plain`` leaves out all three.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slicing.kernels.disk import PLAIN, keep_kernel
 
 
 def _compiled_by():
-    """The pipeline: of the first ten questions' 28 s of CPU (2 busy cores) it saves 4."""
+    """Options for our pipeline: it saves 4 of 28 s of CPU for the first ten queries (2 busy cores)."""
     try:
         from slicing.kernels.pipeline import KernelCompiler
 
@@ -26,7 +26,7 @@ def _compiled_by():
 
 
 def _uncounted():
-    """No references to the arrays of a call are counted, in kernels that allocate nothing: 0.06 us an array."""
+    """Options so that calls of kernels that allocate nothing count no references: saves 0.06 us for each array."""
     try:
         njit(_nrt=False)(_uncounted)
     except (KeyError, TypeError):
@@ -39,15 +39,15 @@ UNCOUNTED = {} if PLAIN else _uncounted()
 
 
 def helper(function=None, **options):
-    """A function that only kernels call, where they are compiled: not from Python, nor inlined before LLVM sees it."""
+    """A function that only kernels call: not callable from Python, and not inlined before LLVM."""
     if function is None:
         return partial(helper, **options)
     return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **PIPELINE, **UNCOUNTED, **options)(function)
 
 
 def kernel(function=None, allocates=False, **options):
-    """As ``numba.njit``: without the GIL, kept on disk, and without the wrapper for callers in C (a tenth of the
-    time to compile). One that makes arrays of its own says so: references are counted in it."""
+    """Like ``numba.njit``, without the GIL, kept on disk, and without the wrapper for C callers (a tenth of the time to
+    compile). ``allocates``: the kernel makes arrays, so that references must be counted in it."""
     if function is None:
         return partial(kernel, allocates=allocates, **options)
     if not allocates:

@@ -1,8 +1,8 @@
-"""Partials that are lists: sorted items a cell, made from rows, merged, moved.
+"""Partials that are lists: sorted items of each cell; made from rows, merged, moved.
 
-The items of cell ``c`` are ``items[at[c] : at[c + 1]]``, rows of a few words, ascending by their first ``keys`` words.
-With ``fuse`` items of equal key are one: for ADD word 1 counts them (none are left where that comes to 0), and words 2
-to 4, where there are any, are the earliest (time, sequence, arrival) of them; for MOST word 1 is the largest of theirs.
+The items of cell ``c`` are ``items[at[c] : at[c + 1]]``: rows of a few words, ascending by their first ``keys`` words.
+``fuse`` says how items of equal key become one. ADD: word 1 is a count (items with count 0 are dropped), and words 2 to
+4, if there are any, are their earliest (time, sequence, arrival). MOST: word 1 is the largest of theirs.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ KEEP, ADD, MOST = range(3)
 
 @kernel
 def group(cell, place, x, out):
-    """Rows by cell, in their order within each; ``place`` begins as the first position of every cell."""
+    """Rows grouped by cell, in order within each cell; ``place`` starts as the first position of each cell."""
     for i in range(cell.size):
         c = np.uint64(cell[i])
         out[np.uint64(place[c])] = x[i]
@@ -24,7 +24,7 @@ def group(cell, place, x, out):
 
 @kernel
 def copied(values, first, last, to, out):
-    """Each of the ranges of values to where it begins in ``out``."""
+    """Copy each range of values to its place in ``out``."""
     for r in range(first.size):
         stretch = values[first[r] : last[r]]
         place = out[to[r] : to[r] + stretch.size]
@@ -34,7 +34,7 @@ def copied(values, first, last, to, out):
 
 @kernel
 def spread(values, start, size, matrix):
-    """Each stretch of values as a row of the matrix, filled up with the largest word."""
+    """Copy each range of values to a row of the matrix, padded with the largest word."""
     for r in range(start.size):
         row = matrix[r]
         stretch = values[start[r] : start[r] + size[r]]
@@ -46,7 +46,7 @@ def spread(values, start, size, matrix):
 
 @kernel
 def gathered(matrix, start, size, values):
-    """The rows of the matrix back to where they came from."""
+    """Copy the rows of the matrix back to their ranges."""
     for r in range(start.size):
         row = matrix[r]
         stretch = values[start[r] : start[r] + size[r]]
@@ -56,7 +56,7 @@ def gathered(matrix, start, size, values):
 
 @kernel
 def run_lengths(values, start, at, items):
-    """Sorted values of each cell as (value, count)."""
+    """The sorted values of each cell as (value, count)."""
     n = 0
     for c in range(start.size - 1):
         at[c] = n
@@ -74,7 +74,7 @@ def run_lengths(values, start, at, items):
 
 @kernel
 def run_largest(values, start, at, items):
-    """Sorted values ``register * 64 + rank`` of each cell as (register, largest rank)."""
+    """The sorted values ``register * 64 + rank`` of each cell as (register, largest rank)."""
     n = 0
     for c in range(start.size - 1):
         at[c] = n
@@ -90,7 +90,7 @@ def run_largest(values, start, at, items):
 
 @kernel
 def run_earliest(rows, start, x, t, s, a, at, items):
-    """Rows of each cell by value as (value, count, earliest row of it)."""
+    """The rows of each cell, sorted by value, as (value, count, earliest row of the value)."""
     n = 0
     for c in range(start.size - 1):
         at[c] = n
@@ -113,11 +113,11 @@ def run_earliest(rows, start, x, t, s, a, at, items):
 
 @helper(inline="always")
 def _merge_pair(a, i, middle, end, keys, fuse, b, p):
-    """``a[i:middle]`` and ``a[middle:end]`` as one list from ``b[p]`` on; returns where it ends."""
+    """Merge ``a[i:middle]`` and ``a[middle:end]`` into ``b`` from ``p`` on; returns the end."""
     words = a.shape[1]
     j = middle
     while i < middle or j < end:
-        side = 0  # which one is first
+        side = 0  # which list has the next item
         if i == middle:
             side = 1
         elif j < end:
@@ -138,7 +138,7 @@ def _merge_pair(a, i, middle, end, keys, fuse, b, p):
             if words == 5 and earlier(a[j, 2], a[j, 3], a[j, 4], b[p, 2], b[p, 3], b[p, 4]):
                 for w in range(2, 5):
                     b[p, w] = a[j, w]
-            if fuse == ADD and b[p, 1] == 0:  # added and taken back as often
+            if fuse == ADD and b[p, 1] == 0:  # added as often as retracted
                 p -= 1
         p += 1
         i += side != 1
@@ -148,15 +148,15 @@ def _merge_pair(a, i, middle, end, keys, fuse, b, p):
 
 @kernel(allocates=True)
 def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
-    """One list of each group of lists: those of the cells ``members[bounds[g] : bounds[g + 1]]``. Returns the items.
+    """Merge the lists of each group of cells ``members[bounds[g] : bounds[g + 1]]``. Returns the number of items.
 
-    Lists are merged in pairs, then pairs of pairs, so an item is compared as often as the lists double.
+    Lists are merged in pairs, then pairs of pairs: the number of comparisons of an item is the logarithm of the lists.
     """
     words = items.shape[1]
     widest = np.int64(1)
     for g in range(bounds.size - 1):
         widest = max(widest, bounds[g + 1] - bounds[g])
-    most = len(out) if widest > 1 else 0  # memory that is not written to is not taken
+    most = len(out) if widest > 1 else 0  # untouched memory costs nothing
     a, b = np.empty((most, words), np.int64), np.empty((most, words), np.int64)
     edge = np.empty(widest + 1, np.int64)
     n = 0

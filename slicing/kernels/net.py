@@ -1,6 +1,6 @@
-"""Partials of values with their counts, as those of rows one by one would be.
+"""Partials from values with counts, equal to the partials of the single rows.
 
-The values of cell ``c`` are ``x[at[c] : at[c + 1]]``, each in ``count`` rows.
+The values of cell ``c`` are ``x[at[c] : at[c + 1]]``; each value occurs in ``count`` rows.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from slicing.kernels.kernel import kernel
 
 @kernel
 def net_sums(at, x, count, out):
-    """out[c] = sum, and what its additions have lost."""
+    """out[c] = the sum, and its rounding error."""
     for c in range(at.size - 1):
         total, lost = 0.0, 0.0
         for i in range(at[c], at[c + 1]):
@@ -22,7 +22,7 @@ def net_sums(at, x, count, out):
 
 @kernel
 def net_moments(at, x, count, out):
-    """out[c] = mean, sum of squared distances from it."""
+    """out[c] = the mean, and the sum of squared distances from it."""
     for c in range(at.size - 1):
         n, mean, squares = np.int64(0), 0.0, 0.0
         for i in range(at[c], at[c + 1]):
@@ -30,7 +30,7 @@ def net_moments(at, x, count, out):
             share = m / (n + m)
             d = x[i] - mean if n != 0 else 0.0
             mean = mean + d * share if n != 0 else x[i]
-            squares += d * d * share * n + (x[i] - x[i])  # from an infinity there is no distance
+            squares += d * d * share * n + (x[i] - x[i])  # an infinity gives NaN
             n += m
         out[c, 0] = mean
         out[c, 1] = squares
@@ -38,7 +38,7 @@ def net_moments(at, x, count, out):
 
 @kernel
 def net_products(at, x, words, count, out, wrapped):
-    """out[c] = product; wrapped[c] = that of the words modulo 2**64."""
+    """out[c] = the product; wrapped[c] = the product of the words modulo 2**64."""
     for c in range(at.size - 1):
         product, word = 1.0, np.int64(1)
         for i in range(at[c], at[c + 1]):

@@ -1,4 +1,4 @@
-"""Partials to the numbers that answers are, where these lie in the result."""
+"""From partials to answers that are plain numbers of a result column."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from slicing.kernels.floats import floats, order_key
 from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import prefetch
 
-WORD, KEY, SUM_I, SUM_F, MEAN_I, MEAN_F = range(6)  # a word, the float of a key; a sum, or by the count, of two words
-AHEAD = 32  # cells that are asked for before they are read
+WORD, KEY, SUM_I, SUM_F, MEAN_I, MEAN_F = range(6)  # word, float of a key, sum or mean of two words
+AHEAD = 32  # cells ahead that are prefetched
 
 
 @kernel(error_model="numpy")
 def gather_numbers(cells, order, words, forms, columns, done):
-    """columns[k, done + i]: the number that the ``words`` of cell ``order[i]`` come to. Returns how many cells have no
-    value."""
+    """columns[k, done + i] = the number that the ``words`` of cell ``order[i]`` give. Returns the number of cells
+    without a value."""
     partials, numbers = floats(cells), floats(columns)
     last, most, empty = cells[:, cells.shape[1] - 1], np.int64(order.size - 1), np.int64(0)
     for i in range(order.size):

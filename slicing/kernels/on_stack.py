@@ -1,4 +1,4 @@
-"""Room for some numbers while a kernel runs, on its stack: a kernel allocates nothing."""
+"""Temporary arrays on the stack of a kernel, so that it allocates nothing."""
 
 from llvmlite import ir
 from numba import types
@@ -9,7 +9,7 @@ from numba.np.arrayobj import make_array, populate_array
 
 @intrinsic(prefer_literal=True)
 def on_stack(_, size, number):
-    """An array of ``size`` numbers of a type, not set; ``size`` is a constant."""
+    """An uninitialised array of ``size`` numbers of a type; ``size`` is a constant."""
     array = types.Array(number.dtype, 1, "C")
 
     def build(context, builder, signature, args):

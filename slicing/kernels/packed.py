@@ -1,7 +1,7 @@
-"""Tables of words with no more bytes than their values need: words that are all the same, of 4 bytes, and of 8.
+"""Tables of words packed to the bytes that their values need: constant words, words of 4 bytes, and words of 8.
 
-``form`` says of each word where its values are: ``SAME`` (all are its ``low``), ``p >= 0`` (``low`` and what
-``narrow[p]`` says), or below ``SAME`` (``wide[WIDE - p]``).
+``form`` says for each word where its values are. ``SAME``: all equal ``low``. ``p >= 0``: ``low`` plus ``narrow[p]``.
+Below ``SAME``: ``wide[WIDE - p]``.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ PIECE = 512  # cells at a time, word by word: they stay in cache
 
 @kernel
 def spans(words, low, high):
-    """The least and the most of each word."""
+    """The least and the largest value of each word."""
     for w in range(words.shape[1]):
         low[w] = high[w] = words[0, w]
     for start in range(0, words.shape[0], PIECE):
@@ -29,7 +29,7 @@ def spans(words, low, high):
 
 @kernel
 def alike(words, w, others, v):
-    """Whether a word is the same as one of another table."""
+    """Whether a word equals a word of another table in all cells."""
     for i in range(words.shape[0]):
         if words[i, w] != others[i, v]:
             return False
@@ -38,7 +38,7 @@ def alike(words, w, others, v):
 
 @kernel
 def pack(words, form, low, narrow, wide):
-    """Put away the words that have a place of their own; ``form`` is SAME of all others."""
+    """Store the words that are not SAME."""
     for start in range(0, words.shape[0], PIECE):
         stop = min(start + PIECE, words.shape[0])
         for w in range(words.shape[1]):
@@ -53,7 +53,7 @@ def pack(words, form, low, narrow, wide):
 
 @kernel
 def spread(form, low, narrow, wide, first, to, out, column):
-    """The words of the cells from ``first`` on, into the rows ``to`` of a table, and its columns from ``column`` on."""
+    """Unpack the cells from ``first`` on into the rows ``to`` of a table, into its columns from ``column`` on."""
     for start in range(0, to.size, PIECE):
         stop = min(start + PIECE, to.size)
         for w in range(form.size):
@@ -71,7 +71,7 @@ def spread(form, low, narrow, wide, first, to, out, column):
 
 @kernel
 def unpack(form, low, narrow, wide, first, out, column):
-    """The words of the cells from ``first`` on, into the columns of a table from ``column`` on."""
+    """Unpack the cells from ``first`` on into the columns of a table from ``column`` on."""
     for start in range(0, out.shape[0], PIECE):
         stop = min(start + PIECE, out.shape[0])
         for w in range(form.size):

@@ -1,7 +1,7 @@
-"""Numba's own pipeline, with two things less to do.
+"""Numba's own pipeline with less work, in two places.
 
-``pipeline_class`` is numba's documented way to a pipeline of one's own. Where this one cannot be built kernels are
-compiled by numba's.
+``pipeline_class`` is numba's documented way to use another pipeline. If this one cannot be built, kernels are compiled
+by numba's pipeline.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slicing.kernels.extremes import least, most
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class Extremes(FunctionPass):
-    """``min`` and ``max`` of numba compile a function of a tuple of numbers each time they are met: 17 ms."""
+    """Replaces ``min`` and ``max``: numba compiles a function of a tuple at each use of them, which takes 17 ms."""
 
     _name = "kernel_extremes"
 
@@ -42,7 +42,7 @@ class KernelCompiler(CompilerBase):
         return [passes]
 
     def compile_extra(self, func):
-        """Without Python's collector, which looks through all that numba makes, and finds little: 0.85 of the time."""
+        """Compile without Python's garbage collector, which visits all of numba and frees little: 0.85 of the time."""
         collecting = gc.isenabled()
         gc.disable()
         try:

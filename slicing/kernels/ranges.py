@@ -1,8 +1,8 @@
-"""Ranges of one dense column, each row a cell: two stacks, as in ``strategies.two_stacks``, with nothing between.
+"""Ranges of one dense column with one row for each cell: two stacks, as in ``strategies.two_stacks``, without lists.
 
-Ranges ``first[r] : last[r]`` that move forward take two steps a row and one a range; where one begins before the one
-before it, or behind its end, they begin anew. ``room`` is suffixes: the aggregate from a row to the middle. The column
-begins at row ``bottom``.
+Ranges ``first[r] : last[r]`` that move forward take two steps a row and one a range. If a range begins before the
+previous one, or behind its end, the stacks start again. ``room`` holds suffixes: the aggregate from a row to the
+middle. The column begins at row ``bottom``.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from slicing.kernels.kernel import helper, kernel
 
 @kernel
 def keys_of_floats(bits, out):
-    """Floats as integers whose least is the float that is the least; NaN is the largest."""
+    """Floats as integers of the same order; NaN is the largest."""
     for i in range(bits.size):
         u = bits[i]
         out[i] = TOP if is_nan(u) else order_key(u)
@@ -22,15 +22,15 @@ def keys_of_floats(bits, out):
 
 @kernel
 def floats_of_keys(words, out):
-    """The bits of the floats whose keys, the least ones' way, these are: 0.14 ns each, 0.41 by numpy."""
+    """The bits of the floats with these keys (for minimums): 0.14 ns each, 0.41 by numpy."""
     for i in range(words.size):
         out[i] = order_key(words[i])
 
 
 @helper
 def key_of(word, fold, flip):
-    """A word as an integer whose least is the one looked for. ``fold``: TOP where words are the bits of floats, or 0;
-    ``flip``: -1 where the most is looked for, or 0. NaN is the largest either way."""
+    """A word as an integer whose least value is searched. ``fold``: TOP if words are the bits of floats, otherwise 0.
+    ``flip``: -1 to search the largest, otherwise 0. NaN is the largest in both cases."""
     beyond = INF_BITS | ~fold & TOP
     key = word ^ ((word >> SIGN) & fold) ^ flip
     return TOP if word & TOP > beyond else key
@@ -43,7 +43,7 @@ def unfolded(key, unfold):
 
 @helper
 def least_from(x, fold, flip, a, b, room):
-    """room[c] = the least key of x[c : b], from a on."""
+    """room[c] = the least key of x[c : b], for c from a on."""
     least, size = TOP, np.int64(64)
     while b > a:
         begin = max((b - 1) & -size, a)
@@ -66,11 +66,11 @@ def least_from(x, fold, flip, a, b, room):
 
 @kernel
 def least_of(x, fold, flip, unfold, bottom, first, last, in_order, room, out):
-    """out[r] = the least (the most) of the rows first[r] : last[r]; ``in_order``: none begins or ends before the one
-    before it. With ``unfold`` (TOP) it comes out as the bits of a float, or else as its key, or the number it is.
+    """out[r] = the least (or the largest) of the rows first[r] : last[r]. ``in_order``: starts and ends ascend.
+    ``unfold`` (TOP): the result is the bits of a float; otherwise it is the key, or the number itself.
 
-    Of 64 ranges side by side, which mostly have one least, or else of 8: 0.6 ns a row, a range for each, of 1000 rows;
-    0.8 by 64 alone, 2.8 one by one.
+    64 adjacent ranges, which mostly have one least, are answered together, or else 8: 0.6 ns a row for one range of
+    1000 rows at each row; 0.8 with 64 alone, 2.8 one by one.
     """
     low, middle, reach = np.int64(0), np.int64(0), np.int64(0)
     back, size = TOP, np.int64(64)
@@ -84,7 +84,7 @@ def least_of(x, fold, flip, unfold, bottom, first, last, in_order, room, out):
             for c in range(reach, b):
                 lower = min(lower, key_of(x[np.uint64(c)], fold, flip))
             least = min(room[np.uint64(begin)], lower)
-            if least == min(room[np.uint64(a)], back):  # the least that any of them may have, and the most
+            if least == min(room[np.uint64(a)], back):  # the least that any of the ranges may have equals the most
                 number = unfolded(least ^ flip, unfold)
                 for i in range(r, end):
                     out[np.uint64(i)] = number
@@ -108,7 +108,7 @@ def least_of(x, fold, flip, unfold, bottom, first, last, in_order, room, out):
 
 @kernel
 def sums_of(x, bottom, first, last, room, total, lost):
-    """The sums of the rows first[r] : last[r], and what rounding took from them."""
+    """The sums of the rows first[r] : last[r], and their rounding errors."""
     low, middle, reach = np.int64(0), np.int64(0), np.int64(0)
     back, less = 0.0, 0.0
     for r in range(first.size):
@@ -129,8 +129,8 @@ def sums_of(x, bottom, first, last, room, total, lost):
 
 @kernel
 def totals_of(x, shift, mask, bottom, first, last, step, out):
-    """out[r] = the sum of ``x >> shift & mask`` over the rows first[r] : last[r], modulo 2**64; none begins or ends
-    before the one before it. ``step`` is 1 where each begins and ends a row later: 1.9 -> 0.7 ns a range."""
+    """out[r] = the sum of ``x >> shift & mask`` over the rows first[r] : last[r], modulo 2**64; starts and ends ascend.
+    ``step`` is 1 if each range begins and ends one row later than the one before: 1.9 -> 0.7 ns a range."""
     low, reach, total = np.int64(0), np.int64(0), np.int64(0)
     r, ranges = np.int64(0), np.int64(first.size)
     while r < ranges:

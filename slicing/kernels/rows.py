@@ -1,4 +1,4 @@
-"""Rows kept one by one, and the windows that only rows can tell."""
+"""Rows kept one by one, and data-driven windows over them."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from slicing.kernels.search import first_above, first_from
 
 @kernel
 def frames(bounds, time, enter, leave, h, first, last, is_open, needed):
-    """Each group's frames. ``needed``: where the frame begins that is open before ``h``, or else the first row then."""
+    """Each group's frames. ``needed``: the start of the frame open before ``h``, else the first row from ``h`` on."""
     n = 0
     for g in range(bounds.size - 1):
         begin = np.int64(-1)
@@ -38,17 +38,17 @@ def frames(bounds, time, enter, leave, h, first, last, is_open, needed):
 
 @kernel
 def first_at(bounds, time, least, out):
-    """For each group its first row at or after a time; its end where there is none."""
+    """For each group, its first row at or after a time; the group's end if there is none."""
     for g in range(bounds.size - 1):
         out[g] = first_from(time, least, np.int64(bounds[g]), np.int64(bounds[g + 1]))
 
 
 @helper
 def steady(time, i, stop, ahead, reach, first):
-    """Find the first row in reach of rows ``i : stop``, where it is ``ahead`` before each of them or up to 7 less.
-    Returns whether it was, and no row is as late as the next one."""
+    """Find the first row in reach of each row ``i : stop``, guessing that it is ``ahead`` before the row or up to 7
+    less. Returns whether all guesses hold and no row has the time of the next one."""
     wrong = np.int64(0)
-    for j in range(i, stop):  # side by side: all of it is known beforehand
+    for j in range(i, stop):  # independent iterations: everything is known beforehand
         gone = time[np.uint64(j)] - reach
         a = np.uint64(j - ahead)
         left = np.int64(0)
@@ -62,8 +62,8 @@ def steady(time, i, stop, ahead, reach, first):
 
 @kernel
 def around(bounds, time, back, ahead, begin, first, last, start):
-    """For each row from ``begin`` on its group's rows from ``time - back`` to ``time + ahead``, both included; none
-    where ``first`` is ``last``. ``start``: the time of the first of them, or the row's own if that is earlier."""
+    """For each row from ``begin`` on, its group's rows from ``time - back`` to ``time + ahead``, both included; no rows
+    if ``first`` equals ``last``. ``start``: the time of the first of these rows, or the row's own time if earlier."""
     for g in range(bounds.size - 1):
         low, stop = np.int64(bounds[g]), np.int64(bounds[g + 1])
         i = max(low, begin)
@@ -87,10 +87,9 @@ def around(bounds, time, back, ahead, begin, first, last, start):
 
 @kernel
 def recent(bounds, time, reach, begin, first, last, start):
-    """For each row from ``begin`` on, as many as there is room for, its group's rows with ``time - reach < their time
-    <= time``, and the time of the first of them.
+    """For each row from ``begin`` on (as many as fit), its group's rows with ``time - reach < their time <= time``.
 
-    2.7 ns a row, 1.0 where rows come at a steady rate.
+    ``start`` is the time of the first of these rows. 2.7 ns a row; 1.0 if rows come at a steady rate.
     """
     for g in range(bounds.size - 1):
         low, stop = np.int64(bounds[g]), np.int64(bounds[g + 1])
@@ -101,7 +100,7 @@ def recent(bounds, time, reach, begin, first, last, start):
         b = unsteady = i
         while i < until:
             end = min(i + 64, until)
-            for j in range(i, end, LINE):  # from memory and to it: 2.4 -> 1.75 ns a row
+            for j in range(i, end, LINE):  # prefetch for reading and writing: 2.4 -> 1.75 ns a row
                 prefetch(time, np.uint64(j + AHEAD))
                 prefetch(start, np.uint64(j - begin + AHEAD))
             gone = time[np.uint64(i)] - reach
@@ -119,7 +118,7 @@ def recent(bounds, time, reach, begin, first, last, start):
             while i < end:
                 t = time[np.uint64(i)]
                 gone = t - reach
-                if i + 4 <= stop:  # how many rows leave is not foretold: 7 -> 3.2 ns a row at random times
+                if i + 4 <= stop:  # without a branch on how many rows leave: 7 -> 3.2 ns a row at random times
                     left = np.int64(time[np.uint64(a)] <= gone) + np.int64(time[np.uint64(a + 1)] <= gone)
                     a += left + np.int64(time[np.uint64(a + 2)] <= gone) + np.int64(time[np.uint64(a + 3)] <= gone)
                 while time[np.uint64(a)] <= gone:
@@ -134,15 +133,15 @@ def recent(bounds, time, reach, begin, first, last, start):
 
 @kernel
 def before_edges(bounds, time, every, out):
-    """Where each group's rows before a multiple of ``every`` end, at those behind which it has rows, and at its end.
-    Returns how many there are."""
+    """The ends of each group's rows before a multiple of ``every``, for multiples that rows follow, and the group's
+    end. Returns how many there are."""
     n = np.int64(0)
     for g in range(bounds.size - 1):
         i, stop = np.int64(bounds[g]), np.int64(bounds[g + 1])
         while i < stop:
             edge = (time[i] // every + 1) * every
             step = np.int64(1)
-            while i + step < stop and time[i + step] < edge:  # rows on the way are looked at once in twice as many
+            while i + step < stop and time[i + step] < edge:  # gallop in steps that double
                 i += step
                 step *= 2
             while step > 0:
@@ -157,7 +156,7 @@ def before_edges(bounds, time, every, out):
 
 @kernel
 def alike(bounds, time, marked, out):
-    """The first row of each group's rows of one time any of which is marked; ``marked`` ascends. Returns how many."""
+    """The first row of each group's rows of one time, if any of them is marked (``marked`` ascends); and how many."""
     n, g, before = np.int64(0), np.int64(0), np.int64(0)
     for m in range(marked.size):
         i = marked[m]
@@ -167,7 +166,7 @@ def alike(bounds, time, marked, out):
         while i > low and time[i - 1] == time[marked[m]]:
             i -= 1
         if i == before and n > 0 and time[i] == time[out[n - 1]] and bounds[g] <= out[n - 1]:
-            before = marked[m]  # of the same time as the mark before
+            before = marked[m]  # of the same time as the previous mark
             continue
         out[n] = i
         n += 1
@@ -177,10 +176,10 @@ def alike(bounds, time, marked, out):
 
 @kernel
 def stragglers(time, steady, late):
-    """Where the rows are that are as late as any before, and the others. Returns how many others."""
+    """Split rows into those as late as any before (``steady``) and the others. Returns the number of others."""
     n = np.int64(0)
     latest = time[0]
-    for i in range(time.size):  # both are written, and one of them is overwritten: no branch to foretell
+    for i in range(time.size):  # both are written and one is overwritten, to avoid a branch
         t = time[i]
         steady[i - n] = i
         late[n] = i
@@ -191,8 +190,8 @@ def stragglers(time, steady, late):
 
 @kernel
 def interleave(time, steady, late, late_time, out, out_time):
-    """Two ascending sets of rows as one; of rows alike the earlier one comes first. 3 ns a row, one in five late (27
-    where the next row was chosen without a branch: its time is known so much later)."""
+    """Merge two ascending sets of rows; of equal times the earlier row comes first. 3 ns a row with one in five late
+    (27 if the next row is chosen without a branch, as its time is then known much later)."""
     i = np.int64(0)
     n = np.int64(0)
     for j in range(late.size):
@@ -213,8 +212,8 @@ def interleave(time, steady, late, late_time, out, out_time):
 
 @kernel
 def cuts_by_rank(bounds, base, origin, every, out):
-    """Each group's first row, and its rows of ranks ``origin[w]``, ``origin[w] + every[w]`` and so on; ``base``: the
-    ranks of the first ones. Returns how many there are."""
+    """Each group's first row, and its rows with the ranks ``origin[w]``, ``origin[w] + every[w]`` and so on. ``base``:
+    the rank of each group's first row. Returns how many there are."""
     n = np.int64(0)
     for g in range(bounds.size - 1):
         i, rank = np.int64(bounds[g]), np.int64(base[g])
@@ -232,15 +231,16 @@ def cuts_by_rank(bounds, base, origin, every, out):
 
 @kernel
 def counted(bounds, base, sizes, n, every, first, last, low):
-    """Windows of ``n`` rows, all of them here, of cells of so many rows by group; ``base``: rows that were let go.
+    """Windows of ``n`` rows that are complete here, from cells of ``sizes`` rows by group; ``base``: rows evicted
+    before.
 
-    A window is not found if a cell lies across its end, as cells may once it has closed. Returns how many there are.
+    A window is not found if a cell lies across its end, as cells may once the window has closed. Returns how many.
     """
     found = np.int64(0)
     for g in range(bounds.size - 1):
         a = np.int64(bounds[g])
         begin = np.int64(base[g])  # the rank of cell a
-        start = -(-begin // every) * every  # of the next window that may be whole
+        start = -(-begin // every) * every  # of the next window that may be complete
         after = begin
         for i in range(bounds[g], bounds[g + 1]):
             after += sizes[i]
@@ -259,6 +259,6 @@ def counted(bounds, base, sizes, n, every, first, last, low):
 
 @kernel
 def count_on(low, step, out):
-    """low, low + step, ... in memory that is there: 10 M 28 -> 9 ms."""
+    """Write low, low + step, ... into existing memory: 10 M 28 -> 9 ms."""
     for i in range(out.size):
         out[i] = low + i * step

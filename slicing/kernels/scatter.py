@@ -1,5 +1,5 @@
-"""Rows into partials, one kernel a kind: their cells come in any order, and rows that do not count are sent to a cell
-that is thrown away."""
+"""Rows into partials, with one kernel for each kind. Cells come in any order; rows that do not count go to a cell that
+is discarded."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def scatter_span(cell, t, S):
 
 @kernel
 def span_in_order(cell, t, rows, first, last):
-    """First and last time of each cell that has ``rows``, of rows in order: once each cell was met no more are read."""
+    """First and last time of each cell with ``rows``, from rows in order; stops reading once each cell was found."""
     met = np.int64(0)
     for c in range(rows.size):
         met += rows[c] > 0
@@ -66,8 +66,8 @@ def scatter_new(cell, A):
 
 @kernel
 def scatter_basic_f(cell, bits, Q, spilt):
-    """``spilt`` has a sum of each cell and what it lost, which the sum of every 1024 rows of a cell goes to. Returns
-    how many of these cells had no rows before."""
+    """Add floats to cells. After every 1024 rows of a cell its sum moves to ``spilt``, which holds a sum and its
+    rounding error for each cell. Returns how many of these cells had no rows before."""
     F, new = floats(Q), np.int64(0)
     for i in range(cell.size):
         ahead(i, cell, bits, Q)
@@ -82,7 +82,7 @@ def scatter_basic_f(cell, bits, Q, spilt):
 
 @kernel
 def scatter_exact_f(cell, x, bits, A, F):
-    """As partials at once, with what each addition loses."""
+    """Add floats to partials directly, with the rounding error of each addition."""
     for i in range(cell.size):
         c = np.uint64(cell[i])
         A[c, 0] += 1
@@ -110,7 +110,7 @@ def scatter_sums_f(cell, valid, x, S):
 
 @kernel
 def settle(which, Q, spilt, A):
-    """Some cells of what ``scatter_basic_f`` made, as partials."""
+    """Convert some cells of ``scatter_basic_f`` to partials."""
     F, G = floats(Q), floats(A)
     for i in range(which.size):
         c = np.uint64(which[i])
@@ -199,7 +199,7 @@ def scatter_product_i(cell, x, approximate, A, F):
 
 @kernel
 def scatter_edge(last, cell, t, s, a, x, A):
-    """FIRST, or LAST: the value of the earliest or latest row by (time, sequence, arrival)."""
+    """FIRST or LAST: the value of the earliest or latest row by (time, sequence, arrival)."""
     for i in range(cell.size):
         ahead(i, cell, x, A)
         c = np.uint64(cell[i])

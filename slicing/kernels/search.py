@@ -1,6 +1,6 @@
 """Binary search among ascending values, between two positions (np.int64).
 
-Copied into the kernel that calls: compiled by itself each would cost the first query 0.04 s.
+Inlined into each calling kernel: compiled separately, each would cost the first query 0.04 s.
 """
 
 from slicing.kernels.kernel import helper
@@ -8,7 +8,7 @@ from slicing.kernels.kernel import helper
 
 @helper(inline="always")
 def first_above(values, value, low, high):
-    """The first position whose value is greater; ``high`` where none is."""
+    """The first position whose value is greater; ``high`` if there is none."""
     while low < high:
         middle = (low + high) >> 1
         if values[middle] <= value:
@@ -20,7 +20,7 @@ def first_above(values, value, low, high):
 
 @helper(inline="always")
 def first_from(values, value, low, high):
-    """The first position whose value is not less; ``high`` where all are."""
+    """The first position whose value is not less; ``high`` if all are less."""
     while low < high:
         middle = (low + high) >> 1
         if values[middle] < value:

@@ -1,8 +1,8 @@
-"""Runs of rows into partials, with SIMD, one kernel a kind: ``segment_*`` for runs that are cells, ``masked_*`` for the
-rows of a run that count.
+"""Runs of rows into partials with SIMD, with one kernel for each kind. ``segment_*``: each run is a cell. ``masked_*``:
+only some rows of a run count.
 
-Float minimum and maximum run on order-preserving integer keys: a float recurrence never vectorises, and NaN and -0.0
-get one place whatever the order of rows.
+Float minimum and maximum are computed on order-preserving integer keys: a float recurrence does not vectorise, and NaN
+and -0.0 must have a fixed place in any order of rows.
 """
 
 import numpy as np
@@ -15,18 +15,18 @@ from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
 from slicing.kernels.wide import wide
 
-REORDER = {"reassoc", "nsz", "contract"}  # sums may be reordered; NaN and inf stay honest
-BLOCK = 512  # rows that are added without compensation: on SIMD lanes, each of which adds 128 at most
+REORDER = {"reassoc", "nsz", "contract"}  # sums may be reordered; NaN and inf stay correct
+BLOCK = 512  # rows that are added without compensation: each SIMD lane adds at most 128
 NARROW_TOP = (1 << 31) - 1
 
 
-# --- cells that are the rows first[p] : last[p]; nothing was in them --------------------------------------------
+# --- cells that are the rows first[p] : last[p] and were empty before -------------------------------------------
 
 
 @kernel
 def segment_basic_f(first, last, x, bits, A, F):
-    """NaN, infinities and zeros beside signs are looked at again. That rows which come are asked for is no help: 20
-    rows from memory 0.47 -> 0.53 ns each."""
+    """NaN, infinities, and zeros next to negative numbers need a second look. Prefetching does not help: 20 rows from
+    memory 0.47 -> 0.53 ns each."""
     for p in range(first.size):
         begin, end = first[p], last[p]
         total, low, high, unsigned = float_run(x, begin, min(end - begin, BLOCK))
@@ -51,14 +51,14 @@ def is_zero(key):
 
 @helper
 def looked_at(bits, begin, end, total):
-    """Sum and extremes where zeros have to be told apart, -0.0 below 0.0, or that may have no rows but NaN."""
+    """Sum and extremes if -0.0 must be ordered below 0.0, or if all rows may be NaN."""
     low, high, nan = TOP, BOTTOM, np.int64(0)
     for i in range(begin, end):
         u = bits[np.uint64(i)]
         nan += is_nan(u)
         low = min(low, TOP if is_nan(u) else order_key(u))
         high = max(high, BOTTOM if is_nan(u) else order_key(u))
-    if nan == 0 and total != total:  # 1e308 + 1e308 - inf: what is added first depends on the lanes
+    if nan == 0 and total != total:  # 1e308 + 1e308 - inf: the result depends on the order of the lanes
         if low == ~INF_BITS and high < INF_BITS:
             total = -np.inf
         elif high == INF_BITS and low > ~INF_BITS:
@@ -87,7 +87,7 @@ def segment_basic_i(first, last, x, A):
 
 @kernel
 def segment_basic_narrow(first, last, x, A):
-    """Of int32: their sums fit a word, and SIMD compares twice as many: 0.24 -> 0.11 ns a row in cache, from memory
+    """For int32: sums fit a word, and SIMD compares twice as many values: in cache 0.24 -> 0.11 ns a row, from memory
     0.23 -> 0.13."""
     for p in range(first.size):
         y = x[first[p] : last[p]]
@@ -133,8 +133,8 @@ def segment_moments(first, last, x, A, F):
         F[p, 2] = squares
 
 
-# --- the same for the rows of a run that count: low <= t < high, and valid (a byte a row; empty: all are). A row that
-# is not valid gets a time beyond all others, a block at a time: the loop that follows tests times alone.
+# --- kernels for the rows of a run that count: low <= t < high, and valid (a byte a row; empty: all are valid). In each
+# block, rows that are not valid get a time beyond all others, so that the loop tests only times.
 
 
 @njit(inline="always")
@@ -190,7 +190,7 @@ def add_part(A, F, run, found, t, bits):
 
 @helper
 def with_zeros(run, t, bits, low, high):
-    """Extremes that may be zeros: -0.0 is below 0.0 where there is any."""
+    """Extremes that may be zeros: -0.0 is below 0.0 if there is any."""
     below = np.int64(0)
     for i in range(bits.size):
         below += bits[i] == BOTTOM
@@ -207,14 +207,14 @@ def with_zeros(run, t, bits, low, high):
 
 @helper
 def follows(run, next):
-    """Whether a run is of the same rows, those from where the one before ends."""
+    """Whether the next run has the same rows and begins at the time where this run ends."""
     return run[0] == next[0] and run[4] == next[3]
 
 
 @kernel
 def masked_basic_f(runs, t, valid, x, bits, A, F):
-    """Two runs of the same rows that follow each other are one pass: where each block touches two slots 1.5 -> 0.6 ns a
-    row, three 1.4 -> 1.2 (three in a pass: 1.3)."""
+    """Two adjacent runs of the same rows share one pass: if each block touches two slots 1.5 -> 0.6 ns a row, three 1.4
+    -> 1.2 (three runs in a pass: 1.3)."""
     wide()
     spare = on_stack(BLOCK, np.int64)
     p = np.int64(0)

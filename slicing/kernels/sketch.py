@@ -1,4 +1,4 @@
-"""Sketches over arrays: values into the registers of a HyperLogLog, registers into an estimate."""
+"""HyperLogLog and bucket sketches over arrays: values to registers, registers to an estimate."""
 
 import math
 
@@ -26,12 +26,12 @@ def register_words(hashed, out):
 
 @kernel
 def too_small(at, items, reach, beyond, least):
-    """How many items are buckets of numbers that are too small beside the largest of their cell: those less than
-    ``least`` of it, the number of a bucket that is ``reach`` below (buckets from ``beyond`` on are of no number)."""
+    """Count items whose buckets are too small compared with the largest one of their cell. ``least``: for each cell the
+    bucket that is ``reach`` below its largest one (buckets from ``beyond`` on are no numbers)."""
     n = np.int64(0)
     for c in range(at.size - 1):
         largest = np.int64(0)
-        for i in (at[c], at[c] + 1, at[c + 1] - 1, at[c + 1] - 2, at[c + 1] - 3):  # sorted: beside NaN and infinities
+        for i in (at[c], at[c] + 1, at[c + 1] - 1, at[c + 1] - 2, at[c + 1] - 3):  # sorted: next to NaN and infinities
             if at[c] <= i < at[c + 1] and abs(items[i, 0]) < beyond:
                 largest = max(largest, abs(items[i, 0]))
         least[c] = largest - reach
@@ -43,7 +43,7 @@ def too_small(at, items, reach, beyond, least):
 
 @kernel
 def narrowed(at, items, least, out_at, out):
-    """Lists of buckets with those that are too small in the bucket of 0."""
+    """Lists of buckets in which too small buckets are merged into bucket 0."""
     n = np.int64(0)
     for c in range(at.size - 1):
         out_at[c] = n
@@ -61,7 +61,7 @@ def narrowed(at, items, least, out_at, out):
 
 @kernel(allocates=True)
 def estimates(first, last, at, items, out):
-    """How many different values each window (a range of cells) has, by Ertl's estimator: without bias at any size."""
+    """The number of different values of each window (a range of cells), by Ertl's estimator: unbiased at any size."""
     registers = np.zeros(REGISTERS, np.int64)
     touched = np.empty(REGISTERS, np.int64)
     count = np.zeros(RANKS + 2, np.float64)

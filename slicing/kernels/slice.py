@@ -1,4 +1,4 @@
-"""Times to slices: edges of a span, the next edge of a time, the slot of a row."""
+"""From times to slices: edges of a span, the next edge of a time, the slot of a row."""
 
 import numpy as np
 
@@ -8,20 +8,21 @@ from slicing.kernels.prefetch import prefetch
 from slicing.kernels.search import first_above
 
 NEAR = 128  # rows
-TOGETHER = 128  # rows whose edges are looked for together
-SOON = 512  # rows that are on their way then
-FEW = 64  # edges that are sooner compared with, one by one, than searched
-STEP = 8  # of times, a cache line
-SURE = 4  # edges in a row that have as many rows between them
-AHEAD = 1024  # rows that are on their way from memory
-EXACT = np.int64(1) << np.int64(50)  # a quotient below is off by one at most when it is made with floats
+TOGETHER = 128  # rows whose edges are searched together
+SOON = 512  # rows ahead that are prefetched then
+FEW = 64  # up to so many edges are compared one by one instead of searched
+STEP = 8  # times in a cache line
+SURE = 4  # edges in a row that have equally many rows between them
+AHEAD = 1024  # rows ahead that are prefetched from memory
+EXACT = np.int64(1) << np.int64(50)  # below, a quotient computed with floats is off by at most one
 
 
 @kernel(error_model="numpy")
 def scan(t, block, lows, highs):
-    """Whether times ascend, and the smallest and the largest of each block of them. To fetch what comes is no help to
-    an AMD EPYC, which does so itself: 0.27 -> 0.32 ns a time; where edges cut them 0.26 -> 0.40, of 20 rows a slice
-    0.36 -> 0.64."""
+    """Whether times ascend, and the least and the largest time of each block. Prefetching does not help on an AMD EPYC,
+    which prefetches by itself: 0.27 -> 0.32 ns a time; with edges between 0.26 -> 0.40, at 20 rows a slice 0.36 ->
+    0.64.
+    """
     ordered = True
     for p in range(lows.size):
         stop = min((p + 1) * block, t.size)
@@ -44,10 +45,10 @@ def scan(t, block, lows, highs):
 
 @kernel(error_model="numpy")
 def list_edges(every, phase, after, until, out):
-    """The edges of each progression after its time and up to ``until``, a progression after the other, and the first
-    edge of any that comes after both.
+    """The edges of each progression after its time and up to ``until``, one progression after the other; first of all
+    the earliest edge after ``until``.
 
-    Returns how many there are (where that is more than ``out`` has room for: call again with more).
+    Returns how many there are. If ``out`` has no room for all, call again with more room.
     """
     n = np.int64(1)
     next = np.int64((1 << 63) - 1)
@@ -70,7 +71,7 @@ def list_edges(every, phase, after, until, out):
 
 @kernel(error_model="numpy")
 def next_edges(t, h, every, phase, horizon, out):
-    """The smallest live edge after each time, over a set of progressions (edge + horizon > h lives)."""
+    """The smallest live edge after each time, over a set of progressions (an edge lives if edge + horizon > h)."""
     if t.size == 0:
         return
     low = high = t[0]
@@ -97,12 +98,12 @@ def next_edges(t, h, every, phase, horizon, out):
 
 @kernel(error_model="numpy")
 def cut(t, edges, block, out):
-    """How many of the ascending times lie before each edge. Returns how many rows are known to be in order: all, or
-    ``out`` is good for nothing.
+    """The number of ascending times before each edge. Returns how many rows are known to be in order: if not all rows
+    are, ``out`` is useless.
 
-    Block by block, while it is in cache: 0.8 against 1.7 ns a row where 20 lie between two edges. A stream of a fixed
-    rate has as many rows from edge to edge (20 rows: 0.38 -> 0.19 ns each, as no look waits for the one before); else
-    near the edge before by steps, farther by galloping.
+    Works block by block, in cache: 0.8 against 1.7 ns a row with 20 rows between edges. A stream of a fixed rate has
+    equally many rows between edges (20 rows: 0.38 -> 0.19 ns each, as no look waits for the one before). Otherwise it
+    searches near the previous edge in steps, farther away by galloping.
     """
     size, at, e, rows, alike = np.int64(t.size), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for start in range(0, size, block):
@@ -155,7 +156,7 @@ def cut(t, edges, block, out):
 
 @kernel(error_model="numpy")
 def even_cells(t, first, width, codes, keys, out):
-    """As ``grid_cells``, of edges that are ``width`` apart: a multiplication, corrected by one."""
+    """Like ``grid_cells``, for edges that are ``width`` apart: a multiplication, corrected by one."""
     inverse = 1.0 / width
     origin = first - width
     size = np.int64(t.size)
@@ -173,12 +174,12 @@ def even_cells(t, first, width, codes, keys, out):
 
 @kernel(error_model="numpy")
 def grid_cells(t, edges, codes, keys, out):
-    """cell = slot * keys + code, where the slot is the number of edges at or before the time (never all).
+    """cell = slot * keys + code, where the slot is the number of edges at or before the time (never all edges).
 
-    Without codes the rows of a slot take turns (``keys`` is a power of two): an update waits for the one of its cell
-    before it, so rows that mostly are of one slot are added up in 8 cells of it in 0.84 ns, in one in 3.3.
-    Each edge that some neighbours touch is compared with: 20 % of rows late by 4 edges 3.1 -> 0.5 ns, 90 % by 20 edges
-    15 -> 1.4. Rows that come are fetched: 1.8 -> 1.2 and 1.5 -> 1.2 ns on an Intel Xeon.
+    Without codes the rows of a slot are spread over several cells (``keys`` is a power of two): an update waits for the
+    previous one of its cell. Rows mostly of one slot take 0.84 ns with 8 cells, 3.3 with one. Rows are compared with
+    each edge that their neighbours touch: 20 % of rows late by 4 edges 3.1 -> 0.5 ns, 90 % by 20 edges 15 -> 1.4. Next
+    rows are prefetched: 1.8 -> 1.2 and 1.5 -> 1.2 ns on an Intel Xeon.
     """
     for start in range(0, t.size, TOGETHER):
         a, o = t[start : start + TOGETHER], out[start : start + TOGETHER]
@@ -210,9 +211,9 @@ def grid_cells(t, edges, codes, keys, out):
 @kernel(error_model="numpy")
 def pieces(rows, block, lows, highs, edges, found):
     """Rows in any order as pieces of at most a block: (first, last, slot, low, high) are the rows first..last-1 with
-    low <= time < high, all of one slot (maybe none). Returns how many, or -1 when there is no room.
+    low <= time < high, all of one slot (maybe no rows). Returns how many, or -1 if there is no room.
 
-    Most blocks of a stream touch few slots: a masked SIMD pass for each costs less than an update a row.
+    Most blocks of a stream touch few slots: one masked SIMD pass for each slot costs less than an update for each row.
     """
     n = np.int64(0)
     s = np.int64(0)
@@ -240,8 +241,8 @@ def pieces(rows, block, lows, highs, edges, found):
 
 @kernel
 def number_cells(cell, number, rows, found):
-    """Number the cells of a grid that occur, in order, in place; of each its rows and its place there. Returns how many
-    they are. ``number``: zeros, one for each of the grid; ``rows`` and ``found`` have room for one more than occur."""
+    """Number the cells of a grid that occur, in order and in place; write the rows of each and its place in the grid.
+    Returns their number. ``number``: a zero for each cell of the grid; ``rows`` and ``found``: room for one more."""
     for i in range(cell.size):
         number[np.uint64(cell[i])] += 1
     n = np.int64(0)

@@ -1,14 +1,14 @@
 """A hash table from 64-bit words to dense codes (``text_table``: from bytes).
 
-Both are open-addressing, at most an eighth full. A block of rows first looks at home slots without branches;
-only rows that miss (new keys among them) walk the table. A walk of more than ``patience`` steps stops the
-kernel: however keys were chosen, another multiplier spreads them.
+Both tables are open-addressing and at most an eighth full. A block of rows first looks at home slots without branches;
+only rows that miss (new keys among them) walk the table. A walk of more than ``patience`` steps stops the kernel: for
+any choice of keys, another multiplier spreads them.
 
-What tables beyond a core's caches say is asked for ahead, slots and then keys: in pushes of 1 M rows 100 k keys 3.7 ->
-2.9 ns a row, 1 M 12 -> 6; it costs 15 % where they fit.
+For tables beyond a core's caches, slots and then keys are prefetched: in pushes of 1 M rows 100 k keys 3.7 -> 2.9 ns a
+row, 1 M 12 -> 6; it costs 15 % if tables fit.
 
-Both kernels return (rows done, codes given, why they stopped). A stopped block is begun again, which is
-harmless: the keys it added are found.
+Both kernels return (rows done, codes given, why they stopped). A stopped block is started again. This is harmless: the
+keys that it added are found.
 """
 
 import numpy as np
@@ -18,18 +18,18 @@ from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
 
-BLOCK = 128  # rows looked at together: 512 ask for more lines at once than a core has on its way, 1.45 -> 1.3 ns
-AHEAD = 512  # rows that are on their way from memory
+BLOCK = 128  # rows looked at together; 512 need more cache lines at once than a core can load, 1.45 -> 1.3 ns
+AHEAD = 512  # rows ahead that are prefetched from memory
 LINE, PLACES = 8, 16  # rows in a cache line: words, places
-# why they stopped: for want of codes, of pool bytes, of patience, of leave, of a slot
+# why a kernel stopped: no codes, no pool bytes, too many steps, a new key was not allowed, no slot
 FINISHED, FULL, NO_BYTES, CROWDED, NEW, OUTSIDE = range(6)
-FAR_SLOTS = 1 << 19  # what larger tables say is asked for ahead
+FAR_SLOTS = 1 << 19  # larger tables are prefetched
 MIX = u64(0x9E3779B97F4A7C15)
 
 
 @helper(inline="always")
 def _look_home(word, slots, shift, multiplier, keys, code, missed):
-    """What is in the home slots; lists the rows whose word is another one, and returns how many they are."""
+    """Read the codes of home slots; lists the rows whose word differs, and returns their number."""
     far = slots.size > FAR_SLOTS
     for i in range(code.size if far else 0):
         prefetch(slots, (u64(word[i]) * multiplier) >> shift)
@@ -46,7 +46,7 @@ def _look_home(word, slots, shift, multiplier, keys, code, missed):
 
 @helper(inline="always")
 def _leave_nulls(code, valid, start, null, missed, n):
-    """Codes of rows that are null; returns how many of the n rows listed are not."""
+    """Set the codes of null rows; returns how many of the n listed rows are not null."""
     misses = np.int64(0)
     for j in range(n):
         missed[u64(misses)] = missed[u64(j)]
@@ -58,11 +58,11 @@ def _leave_nulls(code, valid, start, null, missed, n):
 
 @kernel
 def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, given, grow, out):
-    """Codes of int64 words. A slot is a code + 1, 0 when free; ``keys[code + 1]`` is the code's word.
+    """Codes of int64 words. A slot is a code + 1, or 0 if free; ``keys[code + 1]`` is the code's word.
 
-    Slots of codes alone, two or four bytes, stay in the nearer caches: 1000 keys 2.5 -> 1.0 ns a row against slots that
-    hold the word too. Rows that are not at home are listed, and looked for in the next slot, without a branch: what is
-    left for the walk are new keys and few others (1000 keys 1.49 -> 1.34 ns from memory, with slots of two bytes 1.12).
+    Slots that hold only codes, of two or four bytes, stay in the nearer caches: 1000 keys 2.5 -> 1.0 ns a row against
+    slots that also hold the word. Rows that miss their home slot are listed, and the next slot is tried without a
+    branch: only new keys and few others walk (1000 keys 1.49 -> 1.34 ns from memory, with two-byte slots 1.12).
     """
     mask = u64(slots.size - 1)
     missed = on_stack(BLOCK, np.int64)
@@ -83,7 +83,7 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
         lowest = np.int32(0)
         for i in range(code.size):
             lowest = min(lowest, code[i])
-        if lowest < 0:  # new keys, or the word that free slots have
+        if lowest < 0:  # new keys, or the word that free slots seem to have
             for j in range(misses):
                 code[u64(missed[u64(j)])] = -1
             misses = np.int64(0)
@@ -113,10 +113,10 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
 
 @kernel
 def encode_near(words, valid, null, low, slots, keys, given, grow, out):
-    """Codes of int64 words that lie close together: slot i is for the word ``low + i``, and no words are compared.
+    """Codes of int64 words that are close together: slot i is for the word ``low + i``, and words are not compared.
 
-    Numbers in a row, ns each, against slots by their lowest bits: 1000 keys 0.81 -> 0.45, 100 k 2.3 -> 1.0, 1 M
-    2.6 -> 0.9. The last slot stays free: what lies far off is looked for there.
+    Consecutive numbers, ns each, against slots by the lowest bits: 1000 keys 0.81 -> 0.45, 100 k 2.3 -> 1.0, 1 M 2.6 ->
+    0.9. The last slot stays free: words far away are looked up there.
     """
     last = u64(slots.size - 1)
     for start in range(0, out.size, BLOCK):
@@ -152,7 +152,7 @@ def encode_near(words, valid, null, low, slots, keys, given, grow, out):
 
 @kernel
 def look_up(place, codes, out):
-    """``codes`` at each place; returns how many are none, -1."""
+    """Look up ``codes`` at each place; returns how many have no code (-1)."""
     none = np.int64(0)
     for i in range(out.size):
         if i % PLACES == 0:
@@ -164,16 +164,16 @@ def look_up(place, codes, out):
 
 @kernel
 def number_views(views, valid, slots, shift, pairs, first, out):
-    """Numbers of pairs of words in order of first appearance, the pair and the first row of each; returns how many
-    there are, -1 where they are more than ``first`` has room for. A slot is a number + 1, 0 when free. Nulls are all
-    -1. 365 k rows of 58 short texts 10 -> 4 ns a row, in runs 2.6."""
+    """Number pairs of words in order of first appearance, with the pair and the first row of each number. Returns how
+    many there are, or -1 if ``first`` has no room. A slot is a number + 1, or 0 if free. Nulls are all the pair (-1,
+    -1). 365 k rows of 58 short texts 10 -> 4 ns a row, in runs 2.6."""
     given, mask = np.int64(0), u64(slots.size - 1)
     known, one, other = np.int64(-1), np.int64(0), np.int64(0)
     for i in range(out.size):
         a, b = views[i, 0], views[i, 1]
         if valid is not None:
             a, b = (a, b) if valid[i] else (np.int64(-1), np.int64(-1))
-        if known < 0 or a != one or b != other:  # neighbours are often alike
+        if known < 0 or a != one or b != other:  # neighbours are often equal
             one, other = a, b
             slot = ((u64(a) * MIX ^ u64(b)) * MIX) >> shift
             known = np.int64(slots[slot]) - 1
@@ -203,7 +203,7 @@ def place_words(keys, null, slots, shift, multiplier):
             slots[slot] = code + 1
 
 
-# --- hashes that mean the same in every process ---------------------------------------------------------------
+# --- hashes that are equal in every process -------------------------------------------------------------------
 
 
 @kernel

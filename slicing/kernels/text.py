@@ -1,4 +1,4 @@
-"""Text and other bytes, 32 at once, at any address: kept, hashed, compared."""
+"""Text and other bytes, 32 at a time, at any address: masked, hashed, compared."""
 
 import numpy as np
 from llvmlite import ir
@@ -21,7 +21,7 @@ def _load(builder, address):
 
 @intrinsic
 def keep(_, source, mask, into):
-    """Write 32 bytes, those where a mask has none as zero."""
+    """Write 32 bytes; bytes outside the mask become zero."""
 
     def build(context, builder, signature, args):
         kept = builder.and_(_load(builder, args[0]), _load(builder, args[1]))
@@ -33,8 +33,8 @@ def keep(_, source, mask, into):
 
 @intrinsic
 def weigh(_, source, weights):
-    """The sum of four words, each with its weight. A word's upper half counts in the lower too: alone it would be lost
-    but for as many bits as it has."""
+    """The weighted sum of four words. The upper half of each word is first mixed into its lower half: otherwise most of
+    its bits would be lost in the product."""
 
     def build(context, builder, signature, args):
         words = _load(builder, args[0])
@@ -50,7 +50,7 @@ def weigh(_, source, weights):
 
 @intrinsic
 def alike(_, one, other):
-    """Whether 32 bytes are the same at two addresses."""
+    """Whether the 32 bytes at two addresses are equal."""
 
     def build(context, builder, signature, args):
         differ = builder.icmp_unsigned("!=", _load(builder, args[0]), _load(builder, args[1]))
@@ -61,7 +61,7 @@ def alike(_, one, other):
 
 @intrinsic
 def _write(_, word, into):
-    """8 bytes, at any address."""
+    """Write 8 bytes at any address."""
 
     def build(context, builder, signature, args):
         builder.store(args[0], builder.inttoptr(args[1], ir.IntType(64).as_pointer()), align=1)
@@ -72,10 +72,10 @@ def _write(_, word, into):
 
 @kernel(error_model="numpy")
 def take_texts(number, words, lengths, text, ends):
-    """Texts by their numbers, one after the other, and where each one ends, from 0 on.
+    """Concatenate texts by their numbers; also write where each text ends, from 0 on.
 
-    A text is a row of words, of which the last one written may reach 7 bytes into what comes next: 8 bytes at a time
-    1.4 ns a name of 4 bytes, by Arrow 6.
+    A text is a row of words. Its last word may write up to 7 bytes into the next text: copying 8 bytes at a time takes
+    1.4 ns for a name of 4 bytes, 6 by Arrow.
     """
     at, into = np.int64(0), np.uint64(text.ctypes.data)
     ends[0] = 0

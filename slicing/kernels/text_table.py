@@ -1,9 +1,10 @@
-"""A hash table from byte strings to dense codes: as ``table`` for words, some rows at a time, step by step.
+"""A hash table from byte strings to dense codes, like ``table`` for words; blocks of rows go through it step by step.
 
-A slot is a code + 1, 0 when free; code c is pool[starts[c] : starts[c + 1]], and ``heads[c + 1]`` its head: the first
-31 bytes, and then how many it has, at most 32. Values of up to 31 bytes are a vector each: 18 bytes 13.1 -> 4.4 ns at
-1000 keys, 19 -> 5.5 at 100 k. The rest of longer ones is looked at a piece of all rows at a time, as a loop over each
-row's pieces would end at a guess: 20 to 60 bytes 31 -> 10 ns. A value's last piece may overlap the one before.
+A slot is a code + 1, or 0 if free. Code c is pool[starts[c] : starts[c + 1]], and ``heads[c + 1]`` is its head: the
+first 31 bytes, and then its length, at most 32. Values of up to 31 bytes are one vector each: 18 bytes 13.1 -> 4.4 ns
+at 1000 keys, 19 -> 5.5 at 100 k. The rest of longer values is read piece by piece for all rows at once, as a loop over
+the pieces of each row would mispredict its end: 20 to 60 bytes 31 -> 10 ns. A value's last piece may overlap the
+previous one.
 """
 
 import numpy as np
@@ -16,17 +17,17 @@ from slicing.kernels.prefetch import prefetch
 from slicing.kernels.table import CROWDED, FAR_SLOTS, FINISHED, FULL, MIX, NEW, NO_BYTES, PLACES
 from slicing.kernels.text import PIECE, alike, keep, weigh
 
-LONG = PIECE - 1  # more bytes than these are looked at in pieces
-ROWS = 128  # looked at together
+LONG = PIECE - 1  # longer values are read in pieces
+ROWS = 128  # rows looked at together
 HEADS = 4 * ROWS  # words
-AHEAD, LINE = 4096, 64  # bytes: on their way from memory (100 k keys of 18 bytes 14.5 -> 9.6 ns a row); of a cache line
+AHEAD, LINE = 4096, 64  # bytes prefetched from memory (100 k keys of 18 bytes 14.5 -> 9.6 ns a row); of a line
 inlined = helper(inline="always")  # as calls they take 0.07 s more of 0.8 to compile
-TWICE = 2 * PIECE  # bytes, so that a piece can be read from any of the first half
+TWICE = 2 * PIECE  # bytes, so that a piece can be read from any byte of the first half
 
 
 @kernel
 def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience, heads, pool, starts, given, grow, out):
-    """Codes of data[offsets[i] : offsets[i + 1]]; returns as ``encode_words`` does."""
+    """Codes of data[offsets[i] : offsets[i + 1]]; returns the same as ``encode_words``."""
     homes, longer, missed = on_stack(ROWS, np.uint64), on_stack(ROWS, np.int32), on_stack(ROWS, np.int32)
     own, tail, kept = on_stack(HEADS, np.uint64), on_stack(TWICE, np.uint8), on_stack(TWICE, np.uint8)
     weights = _weights(multiplier, on_stack(4, np.uint64))
@@ -81,13 +82,13 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
 
 @inlined
 def _spread(h, multiplier):
-    """A sum of products as a hash, whose upper bits say where to look."""
+    """A sum of products as a hash whose upper bits select the slot."""
     return (h ^ (h >> u64(32))) * multiplier
 
 
 @inlined
 def _weights(multiplier, weights):
-    """Four odd numbers; returns where they are."""
+    """Write four odd numbers; returns their address."""
     for w in range(4):
         weights[w] = multiplier
         multiplier = (multiplier * MIX) ^ (multiplier >> u64(32)) | u64(1)
@@ -96,7 +97,7 @@ def _weights(multiplier, weights):
 
 @inlined
 def _readable(data, tail):
-    """A copy of the end of ``data``, from which a piece can be read at any value; returns where byte 0 would be."""
+    """Copy the end of ``data`` so that a piece can be read at any value; returns the address where byte 0 would be."""
     cut = max(data.size - PIECE, 0)
     for b in range(cut, data.size):
         tail[b - cut] = data[b]
@@ -105,7 +106,7 @@ def _readable(data, tail):
 
 @inlined
 def _masks(kept):
-    """Masks that keep the first bytes: of n bytes the one n before the place that is returned."""
+    """Masks that keep the first bytes. Returns an address: the mask for n bytes begins n bytes before it."""
     for b in range(kept.size):
         kept[b] = 255 if b < LONG else 0
     return u64(kept.ctypes.data) + u64(LONG)
@@ -113,7 +114,7 @@ def _masks(kept):
 
 @inlined
 def _take_heads(offset, data, text, spare, masks, own, longer):
-    """The head of each row; lists the rows that are longer, and returns how many they are."""
+    """Write the head of each row; lists the rows that are longer, and returns their number."""
     longs, head = np.int64(0), u64(own.ctypes.data)
     for i in range(offset.size - 1):
         at, length = np.int64(offset[i]), np.int64(offset[i + 1]) - np.int64(offset[i])
@@ -129,7 +130,7 @@ def _take_heads(offset, data, text, spare, masks, own, longer):
 
 @inlined
 def _hash_rest(offset, text, weights, multiplier, longer, left, homes):
-    """The hashes of the rows listed go on, piece by piece."""
+    """Continue the hashes of the listed rows, piece by piece."""
     done = np.int64(LONG)
     while left > 0:
         n, left = left, np.int64(0)
@@ -145,7 +146,7 @@ def _hash_rest(offset, text, weights, multiplier, longer, left, homes):
 
 @inlined
 def _look_home(slots, shift, homes, heads, head, code):
-    """The codes in the home slots where heads are the same, -1 where they are not."""
+    """The codes in the home slots if heads are equal, otherwise -1."""
     known = u64(heads.ctypes.data)
     if slots.size > FAR_SLOTS:
         for i in range(code.size):
@@ -160,7 +161,7 @@ def _look_home(slots, shift, homes, heads, head, code):
 
 @inlined
 def _compare_rest(offset, text, starts, pool, longer, code):
-    """Codes of rows that are longer than their heads, -1 where the rest differs."""
+    """The codes of rows that are longer than their heads; -1 if the rest differs."""
     left, done = np.int64(0), np.int64(LONG)
     for i in range(code.size):
         longer[left] = i
@@ -181,7 +182,7 @@ def _compare_rest(offset, text, starts, pool, longer, code):
 
 @inlined
 def _walk(slots, slot, heads, pool, starts, head, text, length):
-    """The slot of a value, or a free one where it is new, and how far from home that is."""
+    """The slot of a value, or a free slot if it is new, and the distance from its home slot."""
     mask, steps, known = u64(slots.size - 1), np.int64(0), u64(heads.ctypes.data)
     while slots[slot] != 0:
         found = u64(slots[slot])
@@ -199,7 +200,7 @@ def _walk(slots, slot, heads, pool, starts, head, text, length):
 
 @inlined
 def _same(one, other, length):
-    """Equality of the bytes at two addresses that agree in the first 31."""
+    """Whether bytes at two addresses are equal, given that the first 31 are."""
     for at in range(LONG, length, PIECE):
         i = u64(min(at, length - PIECE))
         if not alike(one + i, other + i):

@@ -1,6 +1,6 @@
-"""Kernels around a user's functions: written out for their number of inputs and states, then compiled with them.
+"""Kernels around users' functions: source text for their number of inputs and states, compiled with the functions.
 
-A partial is a count and one word a state (``f``: a float64 in the same 8 bytes). Rows kept in order are (time,
+A partial is a count and one word for each state (``f``: a float64 in the same 8 bytes). Rows kept in order are (time,
 sequence, arrival, inputs); an input is a float ('f') or an integer ('i').
 """
 
@@ -118,11 +118,12 @@ class Kernels(NamedTuple):
 def compiled(
     lift: Any, combine: Any, lower: Any, invert: Any, inputs: str, states: Sequence[str], source: str | None
 ) -> Kernels:
-    """``inputs``: a letter each; ``states``: 'float64', 'int64' or 'bool' each. Compiled when first called, and kept on
-    disk where ``source`` tells all that the functions are made from.
+    """The kernels for functions with these ``inputs`` (a letter each) and ``states`` ('float64', 'int64' or 'bool'
+    each).
 
-    ``slide``: each range of cells from the one before, without the cells that left and with those that came, where that
-    is less than all of its own; ``undone``: partials without others; both with ``invert`` only."""
+    They are compiled at the first call, and kept on disk if ``source`` is all that the functions are made from. Two
+    need ``invert``: ``slide`` answers a range of cells from the previous range, without the cells that left and with
+    the cells that came, if this is less work; ``undone`` removes partials from others."""
     names = [f"x{i}" for i in range(len(inputs))]
     parts = [f"s{i}" for i in range(len(states))]
     cast = [f"{_CAST[state]}({part})" for state, part in zip(states, parts, strict=True)]

@@ -1,4 +1,4 @@
-"""Waiting for another thread without going to sleep, which takes 50 us to wake from."""
+"""Wait for another thread without sleeping: waking up takes 50 us."""
 
 import os
 
@@ -15,7 +15,7 @@ TURN = 4096  # looks, 1 us
 
 @intrinsic
 def _seen(_, array):
-    """The first number of an array as it is in memory now."""
+    """The first number of an array, read from memory now."""
 
     def build(context, builder, signature, args):
         struct = context.make_array(signature.args[0])(context, builder, args[0])
@@ -26,7 +26,7 @@ def _seen(_, array):
 
 @intrinsic
 def _give_way(_):
-    """To another thread that waits for this core, maybe the one that is waited for."""
+    """Yield to another thread that waits for this core, perhaps the awaited one."""
 
     def build(context, builder, signature, args):
         if hasattr(os, "sched_yield"):
@@ -39,7 +39,7 @@ def _give_way(_):
 
 @kernel
 def await_change(sign, known, looks, after):
-    """Look at a number until it is another one, at most so often; and so many times more, if it was not at first."""
+    """Look at a number until it changes, at most ``looks`` times; then ``after`` times more, unless it did at once."""
     for look in range(looks):
         if _seen(sign) != known:
             for _ in range(after if look else np.int64(0)):

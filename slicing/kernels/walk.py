@@ -1,8 +1,8 @@
-"""The kernel that shows rows to a user's window: written out for its state and columns, compiled with its methods.
+"""The kernel that passes rows to a user's window: source text for its state and columns, compiled with its methods.
 
-A state is a few words a group (``F``: float64 in the same 8 bytes). Windows do not overlap: at most one a group is
-open, known by the rank of the row that opened it. Deviations from what the base class asks for end the walk with -1;
-the window is then asked again in plain Python, which says what is wrong.
+A state is a few words for each group (``F``: float64 in the same 8 bytes). Windows do not overlap: at most one window
+of a group is open, known by the rank of the row that opened it. If a method breaks a rule of the base class, the walk
+ends with -1; the window is then run again in plain Python, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit
 
 OPEN, CLOSE, CLOSE_BEFORE = 1, 2, 4
-UNDEFINED = ~(OPEN | CLOSE | CLOSE_BEFORE)  # bits that stand for no edge
+UNDEFINED = ~(OPEN | CLOSE | CLOSE_BEFORE)  # bits that mean no edge
 FOREVER = 0x7FFFFFFFFFFFFFFF
-NONE = np.int64(-(2**63))  # no row: one that is not shown is before the others
+NONE = np.int64(-(2**63))  # no row: before all others
 
 EXPIRE = """
 while True:
@@ -109,7 +109,7 @@ def walk(me, bounds, time, rank, settled, until, over, {columns}A, F, by, at, fo
 
 @njit(inline="always")
 def _put(found, n, group, first, last, start, end, closes):
-    """One more window; where there is no room left it is only counted."""
+    """Store one more window; if there is no room left, it is only counted."""
     if n < found.shape[0]:
         found[n, 0], found[n, 1], found[n, 2] = group, first, last
         found[n, 3], found[n, 4], found[n, 5] = start, end, closes
@@ -124,8 +124,10 @@ def compiled(
     start: tuple[float | int | bool, ...],
     nullable: Sequence[bool],
 ) -> Callable[..., int]:
-    """``methods``: see, and deadline and expired where the user has defined them. ``states``: 'float64', 'int64' or
-    'bool' each; ``single``: a state is a plain value; ``ends``: whether a method says where windows end."""
+    """The kernel for a window's ``methods``: see, and deadline and expired if the user defines them.
+
+    ``states``: 'float64', 'int64' or 'bool' each; ``single``: a state is a plain value; ``ends``: whether a method says
+    where windows end."""
     names = [f"s{i}" for i in range(len(states))]
 
     def tupled(parts: Sequence[str]) -> str:
@@ -163,7 +165,7 @@ def compiled(
     space: dict[str, Any] = {"np": np, "put": _put, "OPEN": OPEN, "CLOSE": CLOSE, "CLOSE_BEFORE": CLOSE_BEFORE}
     space |= {"UNDEFINED": UNDEFINED, "FOREVER": FOREVER, "NONE": NONE, "nan": np.nan, "inf": np.inf, **methods}
     exec(text, space)
-    for kind in set(states):  # with a signature, for what may be null is converted to arguments, and only so
+    for kind in set(states):  # with an explicit signature, which converts optional values to arguments
         space[f"as_{kind}"] = njit(f"{_TYPES[kind]}({_TYPES[kind]})")(_same)
     for name in ("cast", "shown"):
         space[name] = njit(space[name])

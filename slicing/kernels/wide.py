@@ -1,4 +1,4 @@
-"""Vectors of 512 bits, where the processor has them."""
+"""Vectors of 512 bits, if the processor has them."""
 
 from numba import types
 from numba.extending import intrinsic
@@ -6,10 +6,10 @@ from numba.extending import intrinsic
 
 @intrinsic
 def wide(_):
-    """Let LLVM use 512 bits in the kernel that says so; it prefers 256, as processors of 2017 slowed down otherwise."""
+    """Let LLVM use 512 bits in this kernel; it prefers 256, because processors of 2017 slowed down with 512."""
 
     def build(context, builder, signature, args):
-        # llvmlite's own `add` knows no attributes that have a value
+        # llvmlite's own `add` does not allow attributes with a value
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
 

@@ -1,6 +1,6 @@
-"""Which windows hold which cells: due windows of periodic types, and each result's range of cells.
+"""Which windows hold which cells: due windows of periodic types, and the range of cells of each result.
 
-Counters start as np.int64(0): a literal makes type inference go round, half the time a kernel takes to compile.
+Counters start as np.int64(0): with a literal, type inference repeats, which takes half of the compilation time.
 """
 
 import numpy as np
@@ -8,13 +8,13 @@ import numpy as np
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.search import first_above
 
-AHEAD = 64  # windows that another one goes ahead of, at most
+AHEAD = 64  # most windows that one window moves ahead of
 
 
-# Not inlined: a call costs little beside a window, and every copy of it 0.1 s of compilation.
+# Not inlined: a call costs little compared with a window, and each inlined copy costs 0.1 s of compilation.
 @helper
 def first_after(ends, value, at, stop):
-    """First position in ends[at:stop] whose value is greater; it is likely near ``at``."""
+    """The first position in ends[at:stop] whose value is greater; it is likely near ``at``."""
     step = np.int64(1)
     while at + step <= stop and ends[at + step - 1] <= value:
         at += step
@@ -24,7 +24,7 @@ def first_after(ends, value, at, stop):
 
 @kernel
 def in_steps(ends, every):
-    """Whether each slice ends so much later than the one before it."""
+    """Whether each slice ends ``every`` later than the one before it."""
     a, b = ends[:-1], ends[1:]
     others = np.int64(0)
     for i in range(b.size):
@@ -34,9 +34,9 @@ def in_steps(ends, every):
 
 @kernel
 def index_of(ends, near):
-    """For each of equal stretches of time, as many as ``near`` has, the first slice that ends in it or after it.
+    """For each of ``near.size`` equal stretches of time, the first slice that ends in the stretch or after it.
 
-    Returns how many bits of a time after the first end are within a stretch.
+    Returns the number of bits, of a time after the first end, that lie within a stretch.
     """
     shift = np.int64(0)
     while (ends[-1] - ends[0]) >> shift >= near.size:

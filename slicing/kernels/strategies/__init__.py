@@ -1,4 +1,4 @@
-"""Combination strategies, one a file: what they take and give is in ``interface``; all give the same answers."""
+"""Combination strategies, one in each file; ``interface`` says what they take and return. All give equal answers."""
 
 from slicing.kernels.strategies import prefix_difference, recompute, sparse_table, two_stacks
 from slicing.kernels.strategies.interface import Combinations, Strategy

@@ -1,16 +1,16 @@
-"""What a strategy is: how the ranges of cells that windows are become lists of combinations.
+"""The interface of a strategy: it turns ranges of cells (windows) into lists of combinations.
 
-Windows are ranges ``first[r] : last[r]`` of cells, none of them empty. A strategy knows no aggregates: it is worked out
-once and run for every lane. Its lists say, in this order,
+Windows are ranges ``first[r] : last[r]`` of cells, none of them empty. A strategy knows no aggregates: its lists are
+computed once and run for every lane. They say, in this order:
 
-1. ``scratch``: which cell each scratch partial starts as; scratch partials come after the cells, or where these are
-   not asked for themselves, ``apart`` from them;
-2. ``into, source``: the combinations among them (a partial is combined with another, in order; the one with the smaller
-   number is what lies before);
-3. ``seed``: which partial each range's answer starts as;
-4. ``more, rest``: what its answer is combined with besides (answer ``more[i]`` with partial ``rest[i]``);
-5. ``less, gone``: what is removed from it then (answer ``less[i]`` without partial ``gone[i]``), for strategies that
-   ``remove``: they serve only lanes that can.
+1. ``scratch``: the cell that each scratch partial starts as. Scratch partials are numbered after the cells or, if cells
+   are not used themselves, ``apart`` from them;
+2. ``into, source``: the combinations among partials, in order (the partial with the smaller number comes first in
+   time);
+3. ``seed``: the partial that each range's answer starts as;
+4. ``more, rest``: what is combined into answers (answer ``more[i]`` with partial ``rest[i]``);
+5. ``less, gone``: what is then removed from answers (partial ``gone[i]`` from answer ``less[i]``), for strategies with
+   ``removes``: they serve only lanes that allow it.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ NONE = np.empty(0, np.int64)
 
 
 class Combinations(NamedTuple):
-    scratch: np.ndarray | None  # None: no partials but the cells
+    scratch: np.ndarray | None  # None: there are no partials except the cells
     into: np.ndarray
     source: np.ndarray
     seed: np.ndarray
@@ -33,14 +33,14 @@ class Combinations(NamedTuple):
     apart: bool = False
 
     def partials(self, cells):
-        """What the lists number, before anything is combined."""
+        """The partials that the lists number, before anything is combined."""
         scratch = cells.take(self.scratch, axis=0)
         return scratch if self.apart else np.concatenate([cells, scratch])
 
 
 class Strategy(NamedTuple):
     name: str
-    lists: Callable[[np.ndarray, np.ndarray, int], Combinations]  # of first, last and the number of cells
+    lists: Callable[[np.ndarray, np.ndarray, int], Combinations]  # arguments: first, last, and the number of cells
     cost: Callable[[np.ndarray, np.ndarray, int], int]  # how many partials it makes and combines
     why: str  # what it is good for
     removes: bool = False

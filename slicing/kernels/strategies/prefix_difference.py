@@ -1,7 +1,7 @@
-"""Prefix differences: what lies before a range's last cell without what lies before its first one.
+"""Prefix differences: the prefix up to a range's last cell, less the prefix before its first cell.
 
-Two steps a window, however long: subtract-on-evict for all windows at once. Only for what can be removed exactly:
-counts, sums of integers, and what a user gives an inverse for.
+Two steps for each window of any length: subtract-on-evict for all windows at once. Only for partials that can be
+removed exactly: counts, sums of integers, and aggregates with a user's inverse.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ def prefix_difference(first, last, cells):
     scratch = np.arange(bottom, top)
     into = np.arange(cells + 1, cells + scratch.size)
     less = np.flatnonzero(first > bottom)
-    shift = cells - bottom  # the scratch partial of a cell: everything up to it
+    shift = cells - bottom  # the scratch partial of a cell: all cells up to it
     none = np.empty(0, np.int64)
     return Combinations(scratch, into, into - 1, last - 1 + shift, none, none, less, first[less] - 1 + shift)
 

@@ -1,11 +1,11 @@
-"""Each range anew: a combination for each cell of a range but one. The plain one that all others are held against."""
+"""Recompute each range: one combination for each cell after the first. The plain reference for all other strategies."""
 
 import numpy as np
 
 from slicing.kernels.kernel import kernel
 from slicing.kernels.strategies.interface import NONE, Combinations, Strategy
 
-FEW = 1024  # combinations that there is room for before they are counted, which takes 3 us
+FEW = 1024  # combinations for which room is made without counting them, which takes 3 us
 
 
 def recompute(first, last, cells):

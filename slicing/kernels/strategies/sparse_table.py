@@ -1,8 +1,9 @@
-"""Disjoint sparse table over blocks of cells: any range is a few partials, whatever the aggregate (no inverse needed).
+"""Disjoint sparse table over blocks of cells: any range is a few partials, for any aggregate (no inverse needed).
 
-A range is the rest of the block it starts in, the blocks between, and the beginning of the one it ends in; one inside a
-block is recomputed. What lies between are at most two partials: level k of the table holds, in groups of 2 * 2**k
-blocks, what lies between a block and the middle of its group; level 0 is the blocks themselves.
+A range is the rest of the block in which it starts, the blocks between, and the beginning of the block in which it
+ends; a range inside one block is recomputed. The blocks between are at most two partials: level k of the table holds,
+in groups of 2 * 2**k blocks, the partial between each block and the middle of its group. Level 0 is the blocks
+themselves.
 """
 
 import numpy as np
@@ -30,7 +31,7 @@ def cost(first, last, cells):
 
 @kernel
 def levels(first, last):
-    """How many levels of a table of blocks the ranges ask for."""
+    """How many levels of a table of blocks the ranges need."""
     apart = np.int64(1)  # the bits in which the first and the last block of some range differ
     for r in range(first.size):
         apart |= first[r] // BLOCK ^ (last[r] - 1) // BLOCK
@@ -75,7 +76,7 @@ def _scratch(cells, blocks, levels, scratch, into, source):
 
 @kernel(allocates=True)
 def _answers(first, last, cells, blocks, levels, seed, more, rest):
-    start = np.full(1 << levels, 3 * cells)  # by the bits in which two blocks differ: where their level starts
+    start = np.full(1 << levels, 3 * cells)  # by the bits in which two blocks differ: the start of their level
     for x in range(2, start.size):
         start[x] = start[x >> 1] + blocks
     n = np.int64(0)

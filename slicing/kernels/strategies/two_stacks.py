@@ -1,9 +1,9 @@
-"""Two stacks in Hammer Slide's form, for runs of ranges whose ends move forward, as sliding windows of a key do.
+"""Two stacks in Hammer Slide's form, for runs of ranges whose ends move forward, as in sliding windows of a key.
 
-The front stack is suffixes of the cells behind the middle, the back one prefixes of those after it: aggregates only,
-one a cell, side by side in scratch. The middle is where the first range of a run ends; the run goes on while ranges
-begin before it, and the front stack reaches back to the earliest of them, so that windows of any mix of lengths that
-end soon after each other share it. Then the stacks flip.
+The front stack holds suffixes of the cells before the middle, the back stack prefixes of the cells after it: one
+aggregate for each cell, next to each other in scratch. The middle is the end of the first range of a run. The run goes
+on while ranges begin before the middle, and the front stack reaches back to the earliest of them: windows of mixed
+lengths that end soon after each other share it. Then the stacks flip.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def cost(first, last, cells):
 
 @helper(inline="always")
 def run_from(first, last, r):
-    """Where the run of ranges that begins with one ends, and its earliest cell."""
+    """Where the run of ranges that begins with range ``r`` ends, and its earliest cell."""
     middle, bottom, stop = last[r], first[r], r + 1
     while stop < first.size and first[stop] < middle and last[stop] >= last[stop - 1]:
         bottom = min(bottom, first[stop])
@@ -36,7 +36,7 @@ def run_from(first, last, r):
 
 @kernel
 def stacked(first, last):
-    """How many scratch partials two stacks take."""
+    """How many scratch partials the two stacks need."""
     size, r = np.int64(0), np.int64(0)
     while r < first.size:
         r, bottom = run_from(first, last, r)
