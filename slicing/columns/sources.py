@@ -1,7 +1,7 @@
-"""What a query can be asked of: tables, streams, datasets, files and frames of other libraries, as record batches.
+"""Input data as record batches: tables, streams, datasets, files, and frames of other libraries.
 
-A source is read as batches are asked for: only the columns that a query reads, where the source can leave others out,
-and only as far ahead as a few batches.
+A source is read as batches are asked for, and only a few batches ahead. Columns that the query does not read are left
+out, if the source can do that.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from slicing.columns.from_frames import of_pandas, of_polars
 from slicing.columns.typed import not_once
 from slicing.columns.values import taken
 
-SMALLEST, LARGEST, ROOM = 1 << 15, 1 << 18, 16 << 20  # rows of a batch that is decoded, and bytes it may have
-READ = 1 << 18  # bytes of a local file: 17 MB less at its peak than whole columns of row groups, at 0.98 of the rate
-CELLS = 1 << 22  # of a relation's batch, as each batch costs what a small table does: 365 k rows 66 -> 50 ms of CPU
-WORDS = 32  # bytes taken for a value of no fixed width
+SMALLEST, LARGEST, ROOM = 1 << 15, 1 << 18, 16 << 20  # least and most rows of a decoded batch, and the most bytes
+READ = 1 << 18  # bytes read from a local file at a time: 17 MB less at the peak than whole row groups, 0.98 of the rate
+CELLS = 1 << 22  # cells of a relation's batch; a batch costs as much as a small table: 365 k rows 66 -> 50 ms of CPU
+WORDS = 32  # bytes assumed for a value of variable width
 
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
@@ -36,16 +36,16 @@ Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 class Wanted:
     """What a query reads of its data."""
 
-    columns: tuple[str, ...] = ()  # none: all of them
+    columns: tuple[str, ...] = ()  # none: all columns
     time: str = ""
     between: Callable[[pa.DataType], Bounds] | None = (
-        None  # rows from one time to before another one, as the column has
+        None  # the times from which and up to before which rows are wanted, in the type of the time column
     )
     threads: int = 1
-    argument: str = "data"  # which holds the data, as errors name it
+    argument: str = "data"  # the argument with the data, as errors name it
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse data in which a column is missing or there twice."""
+        """Raise if a column is missing in the data, or occurs twice."""
         if set(self.columns) <= set(names) and len(set(names)) == len(names):
             return
         for column in self.columns:
@@ -62,7 +62,7 @@ ALL = Wanted()
 
 
 def batches(data: object, wanted: Wanted = ALL) -> Iterator[pa.RecordBatch]:
-    """The data's record batches; at least one, as long as there is a schema."""
+    """The record batches of the data; at least one, if there is a schema."""
     try:
         yield from _opened(data, wanted)
     except (TypeError, ValueError) as error:
@@ -84,8 +84,8 @@ def _opened(data: object, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def one_batch(data: object, wanted: Wanted = ALL) -> pa.RecordBatch:
-    """The data as a single batch, with all of its columns or at least the wanted ones: what is pushed together is
-    judged together."""
+    """The data as a single batch, with at least the wanted columns: rows that are pushed together are judged
+    together."""
     if isinstance(data, pa.RecordBatch):
         return data
     if _is_streamed(data):
@@ -98,12 +98,12 @@ def one_batch(data: object, wanted: Wanted = ALL) -> pa.RecordBatch:
 
 
 def is_held(data: object) -> bool:
-    """Whether all of its rows are in memory as they are."""
+    """Whether all rows of the data are already in memory."""
     return isinstance(data, pa.Table | pa.RecordBatch) or any(fits(data) for fits in _FRAMES)
 
 
 def _is_streamed(data: object) -> bool:
-    """Whether it gives frames one after the other, of which each can be pushed."""
+    """Whether the data is an iterator of frames, each of which can be pushed."""
     return isinstance(data, Iterator) and not isinstance(data, pa.RecordBatchReader) and not _is_path(data)
 
 
@@ -134,7 +134,7 @@ def _of_scanner(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def _of_dataset(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Read a file at a time and few batches ahead: memory stays bounded, whatever the size of the files."""
+    """Read one file at a time and few batches ahead, so that memory stays bounded for files of any size."""
     import pyarrow.dataset as ds
 
     schema = data.schema
@@ -146,13 +146,13 @@ def _of_dataset(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         inside = time >= low
     if high is not None:
         inside = time < high if inside is None else inside & (time < high)
-    if not type(data).__module__.startswith("pyarrow."):  # another library's, which may know fewer options
+    if not type(data).__module__.startswith("pyarrow."):  # another library's dataset may accept fewer options
         return arrow_io.read(data.scanner(columns=columns, filter=inside).to_reader())
     options: dict[str, Any] = {"columns": columns, "filter": inside, "batch_size": _rows(schema, columns)}
     options |= {"use_threads": wanted.threads > 1, "fragment_readahead": 1, "batch_readahead": 2}
-    if wanted.threads == 1:  # glibc keeps what is freed for the next batch (system.heap): 1.2 times mimalloc's rate
+    if wanted.threads == 1:  # glibc keeps freed memory for the next batch (system.heap): 1.2 times mimalloc's rate
         options["memory_pool"] = pa.system_memory_pool()
-    if _reads_local_parquet(data):  # pages of local files in small pieces, not whole row groups beside what they become
+    if _reads_local_parquet(data):  # read pages in small pieces, so that whole row groups are not in memory in addition
         options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(
             pre_buffer=False, use_buffered_stream=True, buffer_size=READ
         )
@@ -163,7 +163,7 @@ def _of_dataset(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def _reads_local_parquet(data: Any) -> bool:
-    """Whether it is of local Parquet files, and its owner has not said how they are to be read."""
+    """Whether the dataset has local Parquet files and default read options."""
     import pyarrow.dataset as ds
     from pyarrow.fs import LocalFileSystem
 
@@ -173,7 +173,7 @@ def _reads_local_parquet(data: Any) -> bool:
 
 
 def _is_whole(data: Any) -> bool:
-    """Whether all rows are asked for: the dataset has no filter of its own."""
+    """Whether the dataset has no filter of its own, so that all rows are wanted."""
     try:
         data.get_fragments()
     except ValueError:
@@ -182,8 +182,10 @@ def _is_whole(data: Any) -> bool:
 
 
 def _of_fragment(fragment: Any, schema: pa.Schema, wanted: Wanted, options: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """A scan decodes whole row groups, and has two of them, for whose pages, new each time, 3 to 5 of 30 ns a row go.
-    It is for files whose columns are not as the dataset has them."""
+    """The batches of one file. A scan is used only if the file's columns differ from the dataset's.
+
+    A scan decodes whole row groups and holds two of them. Their pages are new each time, which costs 3 to 5 of 30 ns a
+    row."""
     from slicing.columns import parquet
 
     file, columns = parquet.opened(fragment, READ), options["columns"]
@@ -217,7 +219,7 @@ def _of_polars(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def _of_lazy_frame(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """In Polars' own batches, in their order."""
+    """The batches that Polars makes, in their order."""
     types = data.collect_schema()
     wanted.check(types.names())
     if wanted.between is not None:
@@ -258,7 +260,7 @@ def _of_path(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def _told(found: Iterator[pa.RecordBatch], path: object) -> Iterator[pa.RecordBatch]:
-    """Arrow's errors, with the path: such as of a value that is not of the type that the first rows had."""
+    """The batches, with the path in Arrow's errors, such as for a value of another type than the first rows had."""
     try:
         yield from found
     except (pa.ArrowInvalid, OSError) as error:
@@ -272,7 +274,7 @@ def _told(found: Iterator[pa.RecordBatch], path: object) -> Iterator[pa.RecordBa
 
 
 def _of_items(data: Iterable[object], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Frames in turn: each is let go before the next one is made."""
+    """The batches of each item in turn; an item is freed before the next one is made."""
     at, types = -1, None
     for at, item in enumerate(data):
         if isinstance(item, Iterator | list | tuple) and not isinstance(item, pa.RecordBatchReader):
@@ -294,7 +296,7 @@ def _of_items(data: Iterable[object], wanted: Wanted) -> Iterator[pa.RecordBatch
 
 
 def _alike(schema: pa.Schema, types: dict[str, pa.DataType] | None, wanted: Wanted) -> dict[str, pa.DataType]:
-    """The types of the wanted columns; refuses others than the items before had."""
+    """The types of the wanted columns. Raises if they differ from the types of the items before."""
     wanted.check(schema.names)
     found = {name: schema.field(name).type for name in wanted.columns or schema.names}
     for name, type in (types or {}).items():
@@ -315,7 +317,7 @@ def _article(data: object) -> str:
 
 
 def _within(found: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The rows between two times, of batches that have them all."""
+    """The rows of batches that lie between the two wanted times."""
     if wanted.between is None:
         yield from found
         return
@@ -345,7 +347,7 @@ def _or_empty(found: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 
 def _or_first(frames: Iterator[Any], otherwise: Callable[[], Any]) -> Iterator[pa.RecordBatch]:
-    """The batches of frames; where there is none, of another one."""
+    """The batches of frames; if there are no frames, the batches of ``otherwise()``."""
     seen = False
     for frame in frames:
         seen = True
@@ -355,7 +357,7 @@ def _or_first(frames: Iterator[Any], otherwise: Callable[[], Any]) -> Iterator[p
 
 
 def _rows(schema: pa.Schema, columns: list[str] | None) -> int:
-    """How many rows to decode together: few of wide ones."""
+    """The number of rows to decode at a time: fewer if rows are wide."""
     types = [schema.field(name).type for name in columns or schema.names]
     width = sum((_bits(type) + 7) // 8 for type in types)
     return max(SMALLEST, min(LARGEST, ROOM // max(width, 1)))
@@ -369,7 +371,7 @@ def _bits(type: pa.DataType) -> int:
 
 
 def _of_library(module: str, name: str) -> Callable[[object], bool]:
-    """Whether an object is of a class of a library, which has not to be imported for that."""
+    """Whether an object is of a library's class; does not import the library."""
 
     def fits(data: object) -> bool:
         loaded = sys.modules.get(module)

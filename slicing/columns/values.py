@@ -1,8 +1,8 @@
-"""Column types: what a value becomes inside the engine, and how it comes back.
+"""Column types: how the engine holds a value, and how a result gets its type back.
 
-Inside, a value is a 64-bit *word* that orders as the values do, so one integer kernel serves every type: integers and
-times are themselves, floats their order key, small decimals their unscaled integer, strings and large decimals their
-rank in a sorted pool of the values alive (``ranks``).
+The engine holds a value as a 64-bit *word* that orders as the values do, so one integer kernel serves every type.
+Integers and times are their own words. Floats have an order key, small decimals their unscaled integer, strings and
+large decimals their rank in a sorted pool of the values in use (``ranks``).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from slicing.kernels.ranges import floats_of_keys, keys_of_floats
 from slicing.system.arrays import Array, Floats, Ints, Mask
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
-MANY = 1 << 14  # words that are worth a kernel
-NOWHERE: Ints = np.empty(0, np.int64)  # positions of no rows
+MANY = 1 << 14  # with so many words, a kernel pays off
+NOWHERE: Ints = np.empty(0, np.int64)  # positions, for no rows
 SIGN_BIT = np.int64(-0x8000000000000000)
-_SIGN, _REST = np.array(63), np.array(TOP)  # numpy makes such an array of a number each time it meets one
+_SIGN, _REST = np.array(63), np.array(TOP)  # numpy makes such an array each time it meets a number
 
 INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL, TIME, DURATION, RANKED, NESTED = (
     "integer",
@@ -44,7 +44,7 @@ NUMERIC = (INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL)
 
 
 def storable(type: pa.DataType) -> pa.DataType:
-    """The type a column is kept in: views and runs have no kernels of their own in Arrow."""
+    """The type in which a column is kept: Arrow has few kernels for views and run-end encoded columns."""
     if pa.types.is_run_end_encoded(type):
         return storable(type.value_type)
     if pa.types.is_nested(type):
@@ -55,7 +55,7 @@ def storable(type: pa.DataType) -> pa.DataType:
 
 
 def given_out(type: pa.DataType) -> pa.DataType:
-    """The type in results: of views ``string`` and ``binary``, as pyarrow cannot filter, sort, join or write views."""
+    """The type in results: ``string`` or ``binary`` for views, as pyarrow cannot filter, sort, join or write views."""
     if pa.types.is_dictionary(type):
         return pa.dictionary(type.index_type, given_out(type.value_type), type.ordered)
     if pa.types.is_nested(type):
@@ -66,7 +66,7 @@ def given_out(type: pa.DataType) -> pa.DataType:
 
 
 def _of_plain_leaves(type: pa.DataType) -> pa.DataType:
-    """A struct or list of values without views and dictionaries, which Arrow cannot join or take inside of them."""
+    """A struct or list type without views and dictionaries inside, which Arrow cannot join or take there."""
 
     def leaf(field: pa.Field) -> pa.Field:
         return field.with_type(given_out(decoded(field.type)))
@@ -81,7 +81,7 @@ def _of_plain_leaves(type: pa.DataType) -> pa.DataType:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """A column in the type it is kept in."""
+    """The column in the type in which it is kept."""
     type = column.type
     if pa.types.is_dictionary(type) and storable(type.value_type) != type.value_type:
         values = column.dictionary.cast(storable(type.value_type))
@@ -92,12 +92,12 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def is_plain(type: pa.DataType) -> bool:
-    """Whether a column of this type is kept as it is."""
+    """Whether a column of this type is kept without a change."""
     return storable(decoded(type)) == decoded(type)
 
 
 def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
-    """Some rows of a batch, whatever its columns: Arrow cannot take from views and run-end encoded ones."""
+    """Some rows of a batch with any columns: Arrow has no ``take`` for views and run-end encoded columns."""
     index = array_of(rows)
 
     def take(column: pa.Array) -> pa.Array:
@@ -109,47 +109,48 @@ def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
 
 
 def compared(type: pa.DataType) -> pa.DataType:
-    """What values of a key are compared as: text and binary of any width, of dictionaries their values."""
+    """The type in which key values are compared: text and binary of any width are one type, dictionaries are
+    decoded."""
     value = decoded(type)
     return pa.string() if is_text(value) else pa.binary() if is_binary(value) else value
 
 
 def is_text(type: pa.DataType) -> bool:
-    """Text of any width."""
+    """Whether it is text of any width."""
     return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
 
 
 def has_offsets(type: pa.DataType) -> bool:
-    """Text or binary whose values lie one behind the other, told by their offsets."""
+    """Whether it is text or binary whose values lie one after the other, delimited by offsets."""
     t = pa.types
     return bool(t.is_string(type) or t.is_large_string(type) or t.is_binary(type) or t.is_large_binary(type))
 
 
 def is_binary(type: pa.DataType) -> bool:
-    """Binary of any width, but a fixed one."""
+    """Whether it is binary of any width that is not fixed."""
     return bool(pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type))
 
 
 def storage_advice(type: pa.DataType) -> str:
-    """What to do with a column of an extension type, such as of UUIDs."""
+    """What to do with a column of an extension type, such as UUIDs."""
     if not isinstance(type, pa.BaseExtensionType):
         return ""
     return f"; its values are stored as {type.storage_type}: cast the column to that, or to text"
 
 
 def decoded(type: pa.DataType) -> pa.DataType:
-    """The type of the values of a dictionary column; any other type itself."""
+    """The value type of a dictionary type; any other type unchanged."""
     return type.value_type if pa.types.is_dictionary(type) else type
 
 
 @dataclass(frozen=True)
 class ValueType:
-    """How the values of one Arrow type are held."""
+    """How the engine holds the values of one Arrow type."""
 
-    type: pa.DataType  # as they are given out
+    type: pa.DataType  # the type of results
     family: str
-    ranked: bool  # words are ranks in the column's pool
-    coded: bool = False  # they come as codes of a dictionary, and can go out so
+    ranked: bool  # whether words are ranks in the column's pool
+    coded: bool = False  # whether they come as a dictionary, and results can be one
 
     @staticmethod
     def of(type: pa.DataType, column: str) -> ValueType:
@@ -199,7 +200,7 @@ class ValueType:
         return (lambda array: ~self.words(array)) if form == "high" else self.words
 
     def words(self, array: pa.Array) -> Ints:
-        """Order-keeping words of an unranked column; nulls give any word."""
+        """Words that order as the values do, for a type without ranks; the word of a null may be any."""
         if self.family == FLOAT:
             return float_words(self.floats(array))
         if self.family == BOOL:
@@ -213,46 +214,46 @@ class ValueType:
 
     @lazy
     def _raw(self) -> np.dtype[Any]:
-        """What lies in a column's memory: of a wide decimal two words a value."""
+        """The type of the items in a column's memory; a wide decimal has two items for each value."""
         sort = {FLOAT: "f", UNSIGNED: "u"}.get(self.family, "i")
         return np.dtype(f"{sort}{min(_width(self.type), 8)}")
 
     @property
     def as_it_lies(self) -> bool:
-        """Whether its words (of floats the bits) are what lies in a column's memory."""
+        """Whether the words (for floats, the bits) are the column's memory itself."""
         return self.family in (INTEGER, TIME, DURATION, FLOAT) and _width(self.type) == 8
 
     @property
     def as_numbers(self) -> bool:
-        """Whether its words are the numbers that lie there, whatever their width, or of floats the bits."""
+        """Whether the words are the numbers in the column's memory, of any width (for floats, the bits)."""
         return self.as_it_lies or (self.family in (INTEGER, UNSIGNED, TIME, DURATION) and _width(self.type) < 8)
 
     def limbs(self, array: pa.Array) -> tuple[Ints, Ints]:
-        """A decimal as value = high * 2**64 + (low + 2**63)."""
+        """A decimal as two words: value = high * 2**64 + (low + 2**63)."""
         raw = buffer(array, self._raw, 2)
         return raw[::2] ^ SIGN_BIT, np.ascontiguousarray(raw[1::2])
 
     def floats(self, array: pa.Array) -> Floats:
-        """The values as float64; nulls give any float."""
+        """The values as float64; the float of a null may be any."""
         if self.family == FLOAT:
             raw = buffer(array, self._raw)
             return raw.astype(np.float64, copy=False)
         if self.family == DECIMAL:
-            if not self.ranked:  # Arrow multiplies by 10**-scale, which is no float64
+            if not self.ranked:  # Arrow multiplies by 10**-scale, which is not exact in float64
                 return self.words(array) / 10.0**self.type.scale
             return buffer(array.cast(pa.float64()), np.dtype(np.float64))
         words = self.words(array)
         return ((words ^ SIGN_BIT).view(np.uint64) if self.type == pa.uint64() else words).astype(np.float64)
 
     def picked(self, words: Ints, null: Mask | None, pool: pa.Array | None) -> pa.Array:
-        """``array``; of texts that came as a dictionary the pool as one: 630,000 of 50,000 words 49 -> 0.7 ms."""
+        """Like ``array``; texts that came as a dictionary stay one: 630,000 values of 50,000 words 49 -> 0.7 ms."""
         if not self.coded or not pool:
             return self.array(words, null, pool)
         places = (words if null is None else np.where(null, 0, words)).astype(np.int32)
         return pa.DictionaryArray.from_arrays(array_of(places, null), pool, safe=False)
 
     def array(self, words: Ints, null: Mask | None, pool: pa.Array | None) -> pa.Array:
-        """Words back to values of the column's type; ``null`` marks nulls."""
+        """The values of words, in the column's type; null where ``null`` is true."""
         if self.family == FLOAT:
             floats = array_of(word_floats(words), null)
             return floats if self._raw.itemsize == 8 else floats.cast(self.type)
@@ -284,19 +285,19 @@ def _logarithms(x: Floats) -> Floats:
 
 
 def _extreme_words(x: Floats, form: str) -> Ints:
-    """Words the wanted extreme of which is the smallest, NaN the largest."""
+    """Words whose smallest is the wanted extreme; NaN has the largest word."""
     words = float_words(x)
     return words if form == "low" else np.where(words == TOP, TOP, ~words)
 
 
 def ordering(array: pa.Array, column: str) -> Ints:
-    """Words that order rows by a column, null first."""
+    """Words that order rows by a column, nulls first."""
     words = ValueType.of(array.type, column).words(array)
     return np.where(present(array), words, SIGN_BIT) if array.null_count else words
 
 
 def float_words(x: Floats) -> Ints:
-    """Float64 as integers that order alike; every NaN becomes one, the largest."""
+    """Float64 as integers that order as the floats do; all NaN are equal, and the largest."""
     bits = x.view(np.int64)
     if x.size >= MANY:
         bits.setflags(write=False)  # as Arrow's buffers are: a kernel is compiled once
@@ -313,7 +314,7 @@ def float_words(x: Floats) -> Ints:
 
 
 def word_floats(words: Ints) -> Floats:
-    """The floats of order keys; the largest and the smallest word are NaN."""
+    """The floats of order keys; the largest and the smallest word give NaN."""
     if words.size >= MANY:
         bits = np.empty(words.size, np.int64)
         floats_of_keys(words, bits)
@@ -325,7 +326,7 @@ def word_floats(words: Ints) -> Floats:
 
 
 def decimals(low: Ints, high: Ints, valid: Mask | None, type: pa.DataType) -> pa.Array:
-    """128-bit two's complement halves as a decimal column."""
+    """A decimal column from the low and high halves of 128-bit two's complement numbers."""
     pairs = np.empty((low.size, 2), np.int64)
     pairs[:, 0], pairs[:, 1] = low, high
     validity = None
@@ -335,10 +336,10 @@ def decimals(low: Ints, high: Ints, valid: Mask | None, type: pa.DataType) -> pa
 
 
 def ranks(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:
-    """Put new columns into a sorted pool: their ranks, the new pool, and the new rank of each old one.
+    """Add new columns to a sorted pool: returns their ranks, the new pool, and the new rank of each old one.
 
-    Old values that no cell uses any more (``used`` lists the ranks that are) are forgotten on the way. Structs and
-    lists, which Arrow cannot sort, lie in their pool as they come: their rank is a place.
+    Old values that no cell uses are dropped; ``used`` lists the ranks in use. Arrow cannot sort structs and lists: they
+    stay in order of arrival, and their rank is their place.
     """
     if pa.types.is_nested(pool.type):
         return _places(arrays, pool, used)
@@ -359,8 +360,10 @@ def ranks(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints
 
 
 def _if_known(column: pa.DictionaryArray, values: pa.Array, pool: pa.Array) -> Ints | None:
-    """The ranks of a column none of whose values is new, so that no rank moves: the pool is not sorted again (50,000
-    words in it and 1000 rows in a push: 13 -> 2.5 ms; 10 words: 0.29 -> 0.07)."""
+    """The ranks of a column without new values, or None if it has new ones.
+
+    Without new values no rank moves, and the pool is not sorted again: 50,000 words in it and 1000 rows in a push 13
+    -> 2.5 ms; 10 words 0.29 -> 0.07 ms."""
     at = pc.index_in(values, value_set=pool)
     if at.null_count > values.null_count:
         return None
@@ -373,7 +376,7 @@ def _placed(column: pa.DictionaryArray, at: Ints) -> Ints:
 
 
 def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:
-    """``ranks`` of structs and lists: each value has a place of its own."""
+    """``ranks`` for structs and lists: each value gets its own place."""
     parts = [pool if used.size == len(pool) else pool.take(array_of(used))]
     moved = np.full(len(pool), -1, np.int64)
     moved[used] = np.arange(used.size)
@@ -383,7 +386,7 @@ def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[In
         if array.null_count:
             valid = present(array).astype(np.int64)
             array = array.drop_null()
-        found.append(np.maximum(np.cumsum(valid) - 1 + size, 0))  # nulls before any value have rank 0
+        found.append(np.maximum(np.cumsum(valid) - 1 + size, 0))  # nulls before the first value have rank 0
         parts.append(array if array.type == pool.type else array.cast(pool.type))
         size += len(array)
     return found, pa.concat_arrays(parts), moved
@@ -399,7 +402,7 @@ def _width(type: pa.DataType) -> int:
 
 
 def buffer(array: pa.Array, dtype: np.dtype[Any], words: int = 1) -> Array:
-    """A fixed-width column's values as a view of its Arrow buffer (a decimal128 takes two words a value)."""
+    """The values of a fixed-width column as a view of its Arrow buffer (two items for a decimal128)."""
     size, lying = len(array) * words, array.buffers()[1]
     if lying is None or not size:
         return np.zeros(size, dtype)
@@ -408,8 +411,8 @@ def buffer(array: pa.Array, dtype: np.dtype[Any], words: int = 1) -> Array:
 
 
 def whole_numbers(array: pa.Array, dtype: np.dtype[Any]) -> Ints:
-    """A column of whole numbers as int64, sharing its memory if these are 64 bits wide; a null gives any value."""
+    """A column of integers as int64, without a copy if it is 64 bits wide; a null may be any number."""
     words = buffer(array, dtype)
     words = words.view(np.int64) if dtype.itemsize == 8 else words.astype(np.int64)
-    words.setflags(write=False)  # copies, too: a kernel is compiled once
+    words.setflags(write=False)  # copies, too, so that a kernel is compiled once
     return words
