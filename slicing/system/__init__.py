@@ -1,1 +1,1 @@
-"""What the machine gives: threads, memory, files."""
+"""What the machine provides: threads, memory, files."""

@@ -1,4 +1,4 @@
-"""What several functions check of their arguments."""
+"""Checks of arguments that several functions share."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ T = TypeVar("T")
 
 
 def choice(value: object, argument: str, allowed: Sequence[str]) -> str:
-    """One of the values that an argument may have."""
+    """The value, which must be one of ``allowed``."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{argument} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
     return value
 
 
 def yes_or_no(value: object, argument: str) -> bool:
-    """Yes or no."""
+    """The value, which must be True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{argument} must be True or False; got {value!r}")
     return value
 
 
 def column_name(value: object, argument: str) -> str:
-    """The name of a column."""
+    """The value, which must be the name of a column."""
     if not isinstance(value, str) or not value:
         raise TypeError(f"{argument} must be the name of a column; got {value!r}")
     return value
 
 
 def column_or_none(value: object, argument: str, of: str = "") -> str | None:
-    """The name of a column, or None; ``of``: whose column it is."""
+    """The value, which must be the name of a column or None; ``of``: the owner of the column, for the error."""
     if value is not None and (not isinstance(value, str) or not value):
         raise TypeError(f"{argument} must be the name of a column{of} or None; got {value!r}")
     return value
 
 
 def at_least_one(value: object, argument: str, other: str = "") -> int:
-    """A whole number of at least 1; ``other``: what else is allowed."""
+    """The value, which must be a whole number of at least 1; ``other``: what else is allowed, for the error."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{argument} must be a whole number of at least 1{other}; got {value!r}")
     return value
 
 
 def says_arguments(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose calls with other arguments than it has are refused by a sentence that names them."""
+    """Wrap a function so that a call with wrong arguments raises a sentence that names its arguments."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,7 +54,7 @@ def says_arguments(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except TypeError as error:
             inner = error.__traceback__
-            if inner is not None and inner.tb_next is not None:  # it was called, and found something wrong itself
+            if inner is not None and inner.tb_next is not None:  # the function was called and raised the error itself
                 raise
             said = _said(function, len(args), list(kwargs))
             if said is None:
@@ -65,7 +65,7 @@ def says_arguments(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _said(function: Callable[..., object], count: int, given: list[str]) -> str | None:
-    """What is wrong with a call of so many arguments by place and these by name; None: nothing that is known."""
+    """What is wrong with a call of ``count`` positional and these named arguments; None if nothing known is wrong."""
     import difflib
     from inspect import signature
 
@@ -90,7 +90,7 @@ def _said(function: Callable[..., object], count: int, given: list[str]) -> str 
     return f"{name} needs {' and '.join(f'{m}=' for m in missing)} as well ({listed})" if missing else None
 
 
-_OURS = {  # what other libraries call them
+_OURS = {  # names in other libraries
     **dict.fromkeys(("keys", "key", "group_by", "partition_by", "on"), "by"),
     **dict.fromkeys(("time_column", "timestamp", "ts", "index_column", "event_time"), "time"),
     **dict.fromkeys(("aggregates", "aggregations", "agg"), "aggs"),

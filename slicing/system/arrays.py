@@ -1,4 +1,4 @@
-"""Types of arrays, by name, and one without numbers."""
+"""Types of arrays, by name, and an empty array."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tables, and several strings of bytes, as one string of bytes; and back."""
+"""Tables and several byte strings packed into one byte string, and unpacked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def bundled(parts: Iterable[Bytes]) -> bytes:
 
 
 def side_by_side(parts: Iterable[Bytes | Sequence[Bytes]]) -> list[Bytes]:
-    """What ``bundled`` gives in pieces, not copied; a part may be in pieces, too."""
+    """The pieces of what ``bundled`` returns, without a copy; a part may be in pieces, too."""
     out: list[Bytes] = []
     for part in parts:
         pieces = [part] if isinstance(part, (bytes, memoryview)) else part
@@ -37,7 +37,7 @@ def unbundled(bundle: bytes | memoryview) -> list[memoryview]:
 
 
 def table_bytes(table: pa.Table, packed: bool = False) -> bytes:
-    """A table as an Arrow IPC stream; ``packed``: each of its columns with lz4, on one thread."""
+    """A table as an Arrow IPC stream; ``packed``: columns are compressed with lz4, on one thread."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4" if packed else None, use_threads=False)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
@@ -46,11 +46,11 @@ def table_bytes(table: pa.Table, packed: bool = False) -> bytes:
 
 
 def table_of(stream: bytes | memoryview, columns: list[int] | None = None) -> pa.Table:
-    """The table, or some of its columns, the others left packed."""
+    """The table, or only some of its columns: the others are not decompressed."""
     options = pa.ipc.IpcReadOptions(included_fields=columns, use_threads=False)
     return pa.ipc.open_stream(stream, options=options).read_all()
 
 
 def schema_of(stream: bytes | memoryview) -> pa.Schema:
-    """The columns of a table."""
+    """The schema of a table."""
     return pa.ipc.open_stream(stream).schema

@@ -1,4 +1,4 @@
-"""Names that other libraries have for what is here."""
+"""Names of other libraries for functions of this one."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ _KNOWN = {other: ours for ours, others in _OURS.items() for other in others.spli
 
 
 def no_attribute(name: str, public: Sequence[str]) -> str:
-    """What to say of a name that the package does not have."""
+    """The error message for a name that the package does not have."""
     found = [_KNOWN[name]] if name in _KNOWN else difflib.get_close_matches(name, public, 1)
     return f"module 'slicing' has no attribute {name!r}" + (f"; did you mean sl.{found[0]}?" if found else "")

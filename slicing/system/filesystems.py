@@ -1,4 +1,4 @@
-"""File systems by path or URI, and files put in their place whole."""
+"""File systems by path or URI, and files that are published as a whole."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import suppress
 import pyarrow as pa
 from pyarrow import fs
 
-PUTS = ("s3", "gcs", "gs", "abfs")  # object stores, where a file is there when its put is complete, and a move copies
+PUTS = ("s3", "gcs", "gs", "abfs")  # object stores: a file exists once its put is complete, and a move copies
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/?)(?!/)")
-_HINTS = {  # names that Hadoop has, and pyarrow has not
+_HINTS = {  # schemes of Hadoop that pyarrow lacks
     "s3a": "write s3://bucket/path, which pyarrow opens itself, or install s3fs",
     "s3n": "write s3://bucket/path, which pyarrow opens itself",
     "wasb": "write abfss://container@account.dfs.core.windows.net/path, or install adlfs",
@@ -23,7 +23,7 @@ _HINTS = {  # names that Hadoop has, and pyarrow has not
 
 
 def filesystem(path: str) -> tuple[fs.FileSystem, str]:
-    """What opens a path or URI: a local path, whatever pyarrow knows (hdfs, s3, gs), and fsspec for the rest."""
+    """The file system for a path or URI, and the path inside: local, what pyarrow opens (hdfs, s3, gs), or fsspec."""
     _check_scheme(path)
     if path.startswith("file:") or "://" not in path:
         local = path.removeprefix("file:")
@@ -40,14 +40,14 @@ def filesystem(path: str) -> tuple[fs.FileSystem, str]:
         except ImportError:
             raise ValueError(f"{path}: {what}, and fsspec is not installed{to_do}") from None
         try:
-            other, inside = fsspec.core.url_to_fs(path.removeprefix("fsspec+"))  # which pyarrow 18 does not know
+            other, inside = fsspec.core.url_to_fs(path.removeprefix("fsspec+"))  # pyarrow 18 does not know the prefix
         except (ImportError, ValueError) as other_error:
             raise ValueError(f"{path}: {what}, nor can fsspec ({other_error}){to_do}") from None
         return fs.PyFileSystem(fs.FSSpecHandler(other)), inside.rstrip("/")
 
 
 def _check_scheme(path: str) -> None:
-    """Refuse ``hdfs:/x``: it would be a folder of this machine, named "hdfs:", and another one on each executor."""
+    """Raise for ``hdfs:/x``: it would be a local folder named "hdfs:", a different one on each executor."""
     found = _SCHEME.match(path)
     if found is None or found[1].lower() == "file" or not found[2]:
         return
@@ -57,8 +57,8 @@ def _check_scheme(path: str) -> None:
 
 
 def _of_arrow(uri: str) -> tuple[fs.FileSystem, str]:
-    """S3 with one put a file, where pyarrow can: it otherwise begins an upload of parts before the first byte, which
-    takes three requests."""
+    """S3 with one put for each file, if pyarrow can: otherwise it begins a multipart upload before the first byte,
+    which takes three requests."""
     if uri.startswith("s3:") and "allow_delayed_open=" not in uri:
         try:
             return fs.FileSystem.from_uri(f"{uri}{'&' if '?' in uri else '?'}allow_delayed_open=true")
@@ -69,24 +69,24 @@ def _of_arrow(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 def absolute(path: str) -> str:
-    """The path as an absolute path or URI, which means the same place to a process that works in another folder."""
+    """The path as an absolute path or URI, which is valid for a process with another working directory."""
     _check_scheme(path)
     return path if path.startswith("file:") or "://" in path else os.path.abspath(path)
 
 
 def listed(system: fs.FileSystem, folder: str) -> list[fs.FileInfo]:
-    """What a folder holds; nothing where there is none."""
+    """The content of a folder; empty if there is no such folder."""
     there = fs.FileSelector(folder, allow_not_found=True)
     try:
         return system.get_file_info(there)
-    except FileNotFoundError:  # it was made while pyarrow looked: missing at first, and then not to be allowed for
+    except FileNotFoundError:  # pyarrow raises if the folder is created while it looks
         return system.get_file_info(there)
 
 
 def publish(system: fs.FileSystem, path: str, data: bytes | bytearray) -> None:
-    """Put a whole file in its place in one step, durable before it is seen.
+    """Publish a whole file in one step; it is durable before it is visible.
 
-    Where there is one of this name it is taken to be the same: names say what is in them.
+    An existing file of this name is taken to be equal: names identify their content.
     """
     folder, name = os.path.split(path)
     spare = f"{folder}/.{name}.{uuid.uuid4().hex}"
@@ -99,7 +99,7 @@ def publish(system: fs.FileSystem, path: str, data: bytes | bytearray) -> None:
         _write(system, spare, data)
         _move(system, spare, path)
     except BaseException:
-        with suppress(OSError):  # a full disk keeps nothing of what it had no room for
+        with suppress(OSError):  # a full disk keeps no part of the file
             system.delete_file(spare)
         raise
 

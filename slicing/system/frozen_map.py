@@ -1,4 +1,4 @@
-"""A mapping that can be hashed."""
+"""A hashable mapping."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ V = TypeVar("V")
 
 
 class FrozenMap(Mapping[str, V]):
-    """An ordered mapping that can be hashed and prints as a dict."""
+    """An ordered, hashable mapping that prints as a dict."""
 
     __slots__ = ("_hash", "_items")
 
     def __init__(self, items: Mapping[str, V]) -> None:
         self._items = dict(items)
-        self._hash: int | None = None  # once it was asked for
+        self._hash: int | None = None  # computed at the first call
 
     def __getitem__(self, key: str) -> V:
         return self._items[key]

@@ -17,7 +17,7 @@ def code(value: object) -> str:
 
 
 def table(caption: str, rows: Iterable[Sequence[str]]) -> str:
-    """A table with a caption; each row's first entry is text, the others are HTML."""
+    """A table with a caption; the first entry of each row is text, the others are HTML."""
     lines = []
     for name, *cells in rows:
         found = "".join(f"<td style='{_LEFT}'>{cell}</td>" for cell in cells)
@@ -26,7 +26,7 @@ def table(caption: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def listed(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with names of columns."""
+    """A table with column names."""
     head = "".join(f"<th>{text(name)}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{text(value)}</td>" for value in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,4 +1,4 @@
-"""PyPI has an unrelated package whose module is called ``slicing``, too: files of both in one folder are told."""
+"""PyPI has an unrelated package whose module is also called ``slicing``; a folder with files of both is detected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def refuse_other(package: str) -> None:
-    """Refuse a folder of packages in which the other one is installed beside this one (0.2 ms for 500 packages)."""
+    """Raise if the other package is installed in the same folder (0.2 ms for 500 packages)."""
     folder = os.path.dirname(package)
     try:
         names = os.listdir(os.path.dirname(folder))

@@ -1,4 +1,4 @@
-"""How far a long computation has come: tqdm where it is installed, lines on standard error elsewhere."""
+"""Progress of a long computation: by tqdm if installed, otherwise as lines on standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Batch = TypeVar("Batch")
 
 
 def counted(batches: Iterable[Batch], total: int | None) -> Iterator[Batch]:
-    """The batches, with their rows counted as they go by."""
+    """The batches; their rows are counted as they pass."""
     bar = _bar(total)
     try:
         for batch in batches:
@@ -31,7 +31,7 @@ def _bar(total: int | None) -> Any:
 
 
 class _Lines:
-    """What tqdm does, as far as it is needed here."""
+    """The part of tqdm that is needed here."""
 
     def __init__(self, total: int | None, every: float = 1.0) -> None:
         self.total, self.rows, self.every = total, 0, every  # seconds between lines

@@ -1,4 +1,4 @@
-"""Copies of frozen values, with some fields changed."""
+"""Copies of frozen values with some fields changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 def but(value: Value, **changes: Any) -> Value:
-    """``dataclasses.replace``, without its costs, for values that check nothing: 12 fields 3.8 -> 1.6 us."""
+    """A fast ``dataclasses.replace`` for classes that check nothing: 12 fields 3.8 -> 1.6 us."""
     kind, held = type(value), value.__dict__
     made = object.__new__(kind)
     made.__dict__.update({name: held[name] for name in kind.__match_args__}, **changes)  # type: ignore[attr-defined]

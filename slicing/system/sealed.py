@@ -1,8 +1,9 @@
-"""Sealed bytes: a JSON header and content, each with its checksum, that are read whole or refused.
+"""Sealed bytes: a JSON header and content, each with a checksum; they are read completely or refused.
 
-    magic, format version, length and checksum of the header | header (JSON) | content, lz4 unless it is packed already
+    magic, format version, length and checksum of the header | header (JSON) | content, lz4 unless already packed
 
-The header can be read alone, from the first bytes. Its checksum, the *mark*, stands for the content too.
+The header can be read alone, from the first bytes. Its checksum, the *mark*, also covers the content, whose checksum is
+in the header.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from slicing.kernels.checksum import mix
 _HEAD = struct.Struct("<8sII16s")  # magic, format, bytes of the header, its checksum
 _STEP = 32  # bytes
 _SEEDS = tuple(range(1, 5))
-_NONE = bytes(16)  # in the place of a checksum
+_NONE = bytes(16)  # replaces a checksum while the header is measured
 
 
 class SealError(ValueError):
-    """Bytes that are damaged, or not what they should be."""
+    """The bytes are damaged or of another kind."""
 
 
 def sealed(
     magic: bytes, version: int, header: dict[str, Any], content: Sequence[bytes | memoryview], packed: bool = False
 ) -> tuple[bytearray, str]:
-    """The bytes, and their mark; the content comes in pieces. ``packed``: it would not become shorter."""
+    """The sealed bytes and their mark; the content is in pieces. ``packed``: do not compress it."""
     body = content if packed else [pa.Codec("lz4").compress(b"".join(content), asbytes=True)]
     size = sum(map(len, body))
     header = header | {"bytes": sum(map(len, content)), "packed": size, "checksum": _NONE.hex()}
     if packed:
         header["as_is"] = True
     first = _HEAD.size + len(json.dumps(header))
-    first += -first % _STEP  # the content begins where words are aligned
+    first += -first % _STEP  # aligned, so that the content can be read as words
     data = bytearray(first + size)
     view, at = memoryview(data), first
     for piece in body:
@@ -54,7 +55,7 @@ def sealed(
 def header_of(
     magic: bytes, version: int, data: bytes | memoryview, what: str
 ) -> tuple[dict[str, Any], bytes | memoryview]:
-    """The header, with the mark and the packed size of the content in it, and what follows it."""
+    """The header (with the mark and the packed size of the content), and the bytes that follow it."""
     if len(data) < _HEAD.size or data[:8] != magic:
         raise SealError(f"{what} was not written by this library, or is damaged (it does not begin as one)")
     _, found, length, checksum = _HEAD.unpack(data[: _HEAD.size])
@@ -80,7 +81,7 @@ def _checksum(data: bytes | memoryview) -> bytes:
 
 
 def _checksum_of_many(data: bytes | memoryview) -> bytes:
-    """That of what all but the last bytes come to, these, and how many there are: damage is seen, not malice."""
+    """A checksum of four sums over all whole steps, the remaining bytes and the length: detects damage, not malice."""
     size, sums = len(data) // _STEP * _STEP, np.array(_SEEDS, np.uint64)
     view = memoryview(data)
     if size:

@@ -1,8 +1,8 @@
-"""Work on several threads: the kernels let go of the interpreter, so parts of a batch run side by side.
+"""Work on several threads: kernels release the interpreter, so parts of a batch run in parallel.
 
-Kernels run for some 100 us and a thread that sleeps wakes in 50, so one that waits looks for a while before it sleeps.
-What it looks for is a sign that another one sets while it holds the interpreter: it lets some time pass before it goes
-on, or it would find the interpreter still held, and sleep after all (two parts of 230 us: 330 -> 250 us).
+Kernels run for some 100 us and a sleeping thread wakes in 50, so a waiting thread polls for a while before it sleeps.
+It polls a sign that another thread sets while holding the interpreter. It then waits a little before it goes on, as it
+would find the interpreter still held, and sleep after all (two parts of 230 us: 330 -> 250 us).
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from slicing.system.arguments import at_least_one
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-MOST = 1024  # threads: more are a mistake, and an interpreter cannot start them
+MOST = 1024  # more threads are a mistake, and an interpreter cannot start them
 LOOKS = 2_000_000  # 1 ms
 AFTER = np.int64(80_000)
 
 
 @dataclass(frozen=True)
 class Share:
-    """From where on several threads share the rows of one push."""
+    """The sizes from which on several threads share the rows of a push."""
 
-    rows: int = 1 << 18  # a thread; for fewer, handing over and merging cost more than they save
-    turn: int = 1 << 16  # first rows, whose keys are numbered in turn while many are new
-    few_new: int = 16  # keys of them
-    most_new: int = 16  # blocks with new keys in the rows of a thread
-    block: int = 128  # rows numbered together where a key is new
+    rows: int = 1 << 18  # a thread; with fewer, handing over and merging cost more than they save
+    turn: int = 1 << 16  # first rows, whose keys are numbered by one thread while many are new
+    few_new: int = 16  # new keys among them that count as many
+    most_new: int = 16  # most blocks with new keys in a thread's rows
+    block: int = 128  # rows numbered together if a key is new
 
 
 SHARE = Share()
 
 
 def parts(rows: int, threads: int, share: Share = SHARE, together: int = 1) -> list[slice]:
-    """Equal parts of the rows, or of blocks of so many, one a thread, as far as each has enough."""
+    """The rows in equal parts, one for each thread, if each has enough; a row counts as ``together`` rows."""
     count = max(1, min(threads, rows, rows * together // share.rows))
     bounds = [rows * i // count for i in range(count + 1)]
     return [slice(a, b) for a, b in pairwise(bounds)]
 
 
 def side_by_side(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
-    """The result for each part, in order. The first is done here, and those that no other thread has begun by then."""
+    """The result for each part, in order. The first is done here, and so are those that no other thread has begun."""
     if len(parts) == 1:
         return [work(parts[0])]
     team = _team(len(parts) - 1)
@@ -72,7 +72,7 @@ class _Job:
         self._error: BaseException | None = None
 
     def run(self) -> bool:
-        """Unless another thread does; whether it was done here."""
+        """Do the work unless another thread has begun it; returns whether it was done here."""
         if not self._begun.acquire(blocking=False):
             return False
         try:
@@ -84,7 +84,7 @@ class _Job:
         return True
 
     def finish(self, looks: np.int64) -> None:
-        """Done here or there."""
+        """Do the work here, or wait for the thread that does it."""
         if not self.run():
             await_change(self._sign, np.int64(0), looks, AFTER)
             self._ended.acquire()
@@ -96,12 +96,12 @@ class _Job:
 
 
 class _Team:
-    """Threads that wait for work: who looks for it takes the time of a core, which there has to be."""
+    """Threads that wait for work. A polling thread uses a core, so they poll only if there are enough cores."""
 
     def __init__(self, size: int) -> None:
         self.looks = np.int64(LOOKS if cores() > size else 0)
         self._jobs: SimpleQueue[tuple[_Job, np.int64]] = SimpleQueue()
-        self._sign = np.zeros(1, np.int64)  # how often there was work
+        self._sign = np.zeros(1, np.int64)  # the number of calls of ``take``
         for _ in range(size):
             Thread(target=self._serve, name="slicing", daemon=True).start()
 
@@ -116,11 +116,11 @@ class _Team:
             await_change(self._sign, known, self.looks, AFTER)
             job, known = self._jobs.get()
             job.run()
-            del job  # and with it the rows
+            del job  # frees the rows, too
 
 
 def thread_count(threads: object) -> int:
-    """A number of threads to work with."""
+    """The number of threads, checked."""
     count = at_least_one(threads, "threads")
     if count > MOST:
         raise ValueError(f"threads must be a whole number from 1 to {MOST}; got {count:,}")
@@ -128,7 +128,7 @@ def thread_count(threads: object) -> int:
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

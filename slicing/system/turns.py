@@ -1,4 +1,4 @@
-"""Calls of one operator take turns, whichever threads they come from."""
+"""Calls of one operator are serialised, from any thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Turn:
-    """Whose turn it is. Copies, and what is read from a pickle, begin anew."""
+    """The lock of an operator and the thread that holds it. Copies and unpickled objects get a new one."""
 
     __slots__ = ("__weakref__", "lock", "thread")
 
@@ -29,7 +29,7 @@ class Turn:
 
 
 class Torn:
-    """In a forked process, the lock of what another thread was changing as the process was forked."""
+    """In a forked process, replaces a lock that another thread held at the fork."""
 
     def __enter__(self) -> NoReturn:
         raise RuntimeError(
@@ -44,7 +44,7 @@ _TURNS: WeakSet[Turn] = WeakSet()
 
 
 def _forked() -> None:
-    """Only the thread that forked is here: what other threads hold is never released."""
+    """Only the forking thread exists in the child: locks held by other threads would never be released."""
     for turn in _TURNS:
         if isinstance(turn.lock, Torn) or (turn.lock.locked() and turn.thread != get_ident()):
             turn.lock = Torn()
@@ -55,7 +55,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 class TakesTurns:
-    """Base of what has methods that take turns."""
+    """Base class for methods that take turns."""
 
     _turn: Turn
 
@@ -65,7 +65,7 @@ class TakesTurns:
         return made
 
     def __copy__(self) -> Self:
-        return deepcopy(self)  # calls change what it is made of in place: of two that share it both would change
+        return deepcopy(self)  # calls change parts in place, so two shallow copies would change each other
 
 
 def in_the_middle(whose: object, method: str) -> RuntimeError:
@@ -79,9 +79,9 @@ S = TypeVar("S", bound=TakesTurns)
 
 
 def in_turn(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """A method that waits for the calls of other threads to end; refused in the middle of a call of its own thread.
+    """A method that waits until calls of other threads have ended. Raises if called within a call of its own thread.
 
-    A push builds on the state that it finds and puts another one in its place: of two at once one would be lost.
+    A push reads the state and replaces it: of two pushes at once, one would be lost.
     """
 
     @wraps(method)
@@ -89,7 +89,7 @@ def in_turn(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
         turn, thread = self._turn, get_ident()
         if turn.thread == thread:
             raise in_the_middle(self, method.__name__)
-        with turn.lock:  # of C: no interrupt comes between its taking and its block
+        with turn.lock:  # implemented in C: no interrupt comes between acquiring it and entering the block
             turn.thread = thread
             try:
                 return method(self, *args, **kwargs)

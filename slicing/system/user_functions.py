@@ -1,4 +1,4 @@
-"""A user's functions: what they are in any process, compiled once in each, and whether they keep the laws."""
+"""Users' functions: identified equally in any process, compiled once in each, and checked for the laws."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ARROW = {types.float64: pa.float64(), types.int64: pa.int64(), types.boolean: p
 
 @dataclass(frozen=True, eq=False)
 class Functions:
-    """What a user gave. Equal where code and constants are; pickled with its code, so that any process can run it."""
+    """The functions of a user. Equal if code and constants are; pickled with their code, to run in any process."""
 
     name: str
     lift: FunctionType
@@ -64,7 +64,7 @@ class Functions:
 
     @property
     def jitted(self) -> tuple[Any, Any, Any, Any]:
-        """Compiled once on a machine, where all that they are made from can be told."""
+        """The compiled functions; kept on disk if everything that they are made from is known."""
         if self.digest not in _JITTED:
             parts = {what: getattr(self, what) for what in ("lift", "combine", "lower", "invert")}
             found = {what: None if f is None else njit(f) for what, f in parts.items()}
@@ -80,14 +80,14 @@ class Functions:
         return whole_source(self.lift, self.combine, self.lower, self.invert)
 
     def kernels(self, forms: str) -> Kernels:
-        """Compiled for the types of its inputs."""
+        """The kernels for the types of the inputs."""
         key = self.digest, self.state, forms
         if key not in _KERNELS:
             _KERNELS[key] = compiled(*self.jitted, forms, self.state, self.source)
         return _KERNELS[key]
 
     def run(self, kernel: str, forms: str, *arguments: Any) -> None:
-        """Run a loop of ``kernels``; what the user's functions cannot do with the data says whose they are."""
+        """Run a loop of ``kernels``. If the user's functions fail on the data, the error names them."""
         try:
             getattr(self.kernels(forms), kernel)(*arguments)
         except (ArithmeticError, LookupError, ValueError) as error:
@@ -98,16 +98,16 @@ class Functions:
 
     @property
     def evicts(self) -> bool:
-        """Whether what leaves a window is taken away again: floats would keep a trace of it."""
+        """Whether what leaves a window is subtracted: with floats a rounding error would remain."""
         return self.invert is not None and self.commutative and "float64" not in self.state
 
     def states(self) -> Any:
-        """The type of a state, as numba has it."""
+        """The numba type of a state."""
         parts = [_NUMBA[s] for s in self.state]
         return parts[0] if len(parts) == 1 else types.Tuple(parts)
 
     def result(self) -> pa.DataType:
-        """The type that ``lower`` gives."""
+        """The type that ``lower`` returns."""
         found = _returned(self, "lower", self.jitted[2], (self.states(),))
         if isinstance(found, types.Integer):
             found = types.int64
@@ -125,7 +125,7 @@ class Functions:
         return block
 
 
-_CALLED = {  # by which loop
+_CALLED = {  # by loop
     "scatter": "lift or combine",
     "merge": "combine",
     "fold": "lift or combine",
@@ -134,7 +134,7 @@ _CALLED = {  # by which loop
     "undone": "invert",
 }
 
-# Compiled and checked once a process, however often a spec is built or unpickled.
+# Compiled and checked once in a process, however often a spec is built or unpickled.
 _JITTED: dict[str, tuple[Any, Any, Any, Any]] = {}
 _KERNELS: dict[tuple[Any, ...], Kernels] = {}
 _CHECKED: set[Functions] = set()
@@ -152,8 +152,8 @@ def digest(*functions: FunctionType | None) -> str:
 
 
 def whole_source(*functions: FunctionType | None) -> str | None:
-    """Everything that functions are compiled from; None where they refer to what may change unseen, as another module
-    or an object does: their code is compiled in each process then."""
+    """Everything that functions are compiled from. None if they refer to what may change unnoticed (another module, an
+    object): then they are compiled in each process."""
     doubts: list[object] = []
     text = "\n".join(_described(f, doubts) for f in functions)
     return None if doubts else text
@@ -163,9 +163,9 @@ FOREVER_ALIKE = ("builtins", "cmath", "math", "numba", "numpy", "operator")  # w
 
 
 def _described(value: object, doubts: list[object], within: tuple[object, ...] = ()) -> str:
-    """A value by what it is, alike in every process: functions by their bytecode and what it refers to.
+    """A description of a value that is equal in every process: functions by their bytecode and what it refers to.
 
-    What is only named, and may be something else in another process, is added to ``doubts``.
+    Values known only by name, which may be something else in another process, are added to ``doubts``.
     """
     if isinstance(value, CodeType):
         constants = [_described(c, doubts, within) for c in value.co_consts]
@@ -198,13 +198,13 @@ def _described(value: object, doubts: list[object], within: tuple[object, ...] =
 
 
 def _names(code: CodeType) -> list[str]:
-    """Every global a code may refer to, that of functions within it too."""
+    """Every global name that the code may use, including functions inside of it."""
     inner = [c for c in code.co_consts if isinstance(c, CodeType)]
     return sorted({*code.co_names, *(name for c in inner for name in _names(c))})
 
 
 def check(f: Functions) -> None:
-    """Refuse functions that take other arguments, do not compile, or break a law on sample rows."""
+    """Raise if functions have the wrong arguments, do not compile, or break a law on sample rows."""
     if f not in _CHECKED:
         _check_arity(f)
         _check_compiles(f)
@@ -228,7 +228,7 @@ def _check_arity(f: Functions) -> None:
 
 
 def _returned(f: Functions, what: str, function: Any, arguments: tuple[Any, ...]) -> Any:
-    """Compile; the type of what comes back."""
+    """Compile a function; returns its result type."""
     try:
         if arguments not in function.overloads:
             function.compile(arguments)
@@ -249,7 +249,7 @@ def _check_compiles(f: Functions) -> None:
     try:
         lift_takes(f, "f" * len(f.inputs))
     except TypeError:
-        lift_takes(f, "i" * len(f.inputs))  # bits and remainders are for integers only
+        lift_takes(f, "i" * len(f.inputs))  # bits and remainders need integers
     _check_states(f, "combine", _returned(f, "combine", f.jitted[1], (states, states)))
     f.result()
     if f.invert is not None:
@@ -257,7 +257,7 @@ def _check_compiles(f: Functions) -> None:
 
 
 def lift_takes(f: Functions, forms: str) -> None:
-    """Whether lift can take columns of these types."""
+    """Raise unless lift can take columns of these types."""
     arguments = tuple(types.float64 if form == "f" else types.int64 for form in forms)
     _check_states(f, "lift", _returned(f, "lift", f.jitted[0], arguments))
 
@@ -277,7 +277,7 @@ _SAMPLES = (1.5, 2.0, 0.25, 7.0)
 
 
 def _check_samples(f: Functions) -> None:
-    """Laws that the library relies on, tried on the states of a few rows."""
+    """Check the laws that the library relies on, with the states of a few rows."""
     forms = "f" * len(f.inputs)
     try:
         lift_takes(f, forms)
@@ -297,7 +297,7 @@ def _check_samples(f: Functions) -> None:
 
 
 def _broken_law(f: Functions, combine: Callable[[Any, Any], Any], samples: Sequence[Any]) -> str | None:
-    """What is wrong with these states, if anything."""
+    """Which law these states break; None if none."""
     identity = f.identity if len(f.state) > 1 else f.identity[0]
     for a in samples:
         for way, found in (("identity, a", combine(identity, a)), ("a, identity", combine(a, identity))):
@@ -323,7 +323,7 @@ def _broken_law(f: Functions, combine: Callable[[Any, Any], Any], samples: Seque
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Within rounding."""
+    """Whether two states are equal within rounding."""
     pairs = zip(a, b, strict=True) if isinstance(a, tuple) else [(a, b)]
     close = partial(math.isclose, rel_tol=1e-9, abs_tol=1e-9)
     return all(close(x, y) or (math.isnan(x) and math.isnan(y)) for x, y in pairs)

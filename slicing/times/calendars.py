@@ -1,4 +1,4 @@
-"""Where local hours, days, weeks, months and years begin, through every change of the clocks."""
+"""Where local hours, days, weeks, months and years begin, including changes of the clocks."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _FIRST_YEAR, _LAST_YEAR = 1, 9999
 _FIRST_SECOND, _END_SECOND = (int(np.datetime64(year, "s").astype(np.int64)) for year in ("0001", "10000"))
 _MANY_YEARS = 100
 _DAY = 86_400
-_MONDAY = 4  # the first one after 1970-01-01, in days
+_MONDAY = 4  # the first Monday after 1970-01-01, in days
 _MONTHS = {"mo": 1, "q": 3, "y": 12}
 _MOST = {"d": 36_500, "w": 5_200, "mo": 1_200, "q": 400, "y": 100}  # a century
-_SAMPLED = _DAY // 2  # seconds; no zone's clocks change twice within them
+_SAMPLED = _DAY // 2  # seconds within which no zone changes its clocks twice
 UTC_NAMES = ("UTC", "Etc/UTC")
 
 
 def calendar_unit(text: object) -> str:
-    """A calendar's unit as it is printed, "2w" or "15m"; refuses what is none."""
+    """The unit of a calendar as it is printed, such as "2w" or "15m". Raises if it is not one."""
     found = parts(text) if isinstance(text, str) and "-" not in text else []
     count, unit = found[0] if len(found) == 1 else (0, "")
     if unit in ("h", "m") and count:
@@ -52,12 +52,12 @@ def calendar_unit(text: object) -> str:
 class CalendarEdges:
     """Where a zone's hours, days, weeks (from Monday), months, quarters or years begin, as words of a time measure.
 
-    An edge of days is the instant of local midnight; where the clocks skip midnight, the instant they jump; where it
-    happens twice, the first. A date that a zone skipped has no window. Several days, weeks and months are counted from
-    1970-01-01, its first Monday and its January. Years 1 to 9999.
+    An edge of days is the instant of local midnight. If the clocks skip midnight, it is the instant of the jump; if
+    midnight occurs twice, the first one. A date that a zone skipped has no window. Several days, weeks and months are
+    counted from 1970-01-01, its first Monday and its January. Years 1 to 9999.
 
-    Hours and minutes are those that the clock shows. Where it goes back by less than a unit it counts as standing
-    still, so a window is longer by the change; where it goes back by a unit or more, windows come again.
+    Hours and minutes are those that the clock shows. If it goes back by less than a unit, it counts as standing still,
+    and a window is longer by the change. If it goes back by a unit or more, windows repeat.
     """
 
     unit: str
@@ -83,7 +83,7 @@ class CalendarEdges:
 
     @property
     def known(self) -> tuple[int, int]:
-        """Times between which all edges are known, whatever the unit and the zone."""
+        """The times between which all edges are known, for any unit and zone."""
         reach = _reach(calendar_unit(self.unit))
         years = (f"{_FIRST_YEAR + reach:04}", f"{_LAST_YEAR - reach}")
         first, last = (int(np.datetime64(year, "s").astype(np.int64)) for year in years)
@@ -91,7 +91,7 @@ class CalendarEdges:
 
     @property
     def most_years(self) -> int:
-        """How far apart two times may be for all edges between them to be asked for."""
+        """The most distance of two times between which all edges can be listed."""
         return _MANY_YEARS * 366 * 86_400 * SECOND // self.measure.word_ns
 
     def next_edge(self, times: Words) -> Words:
@@ -103,7 +103,7 @@ class CalendarEdges:
         return self._edges(times, -1)
 
     def edges(self, lo: int, hi: int) -> Words:
-        """All edges in (lo, hi]. Costs as many years as lie between; for scattered times ask `next_edge`."""
+        """All edges in (lo, hi]. The cost grows with the years in between; for scattered times use `next_edge`."""
         if hi <= lo:
             return np.empty(0, np.int64)
         first, last = self._seconds(np.array([lo, hi], np.int64)).tolist()
@@ -112,7 +112,7 @@ class CalendarEdges:
         return self._words(table[begin:end])
 
     def check_within(self, low: int, high: int, step: int, first: int) -> None:
-        """Refuse times outside of the years that have whole windows, where these are ``step`` words long."""
+        """Raise for times outside of the years that have whole windows; windows are ``step`` words long."""
         begin, end = (seconds * SECOND // self.measure.word_ns for seconds in (_FIRST_SECOND, _END_SECOND))
         if low < begin + (first - begin) % step:
             raise self._outside(low)
@@ -124,17 +124,17 @@ class CalendarEdges:
         if not len(seconds):
             return seconds
         table = _table(self.unit, self.tz).covering(seconds)
-        # Of the table only what lies between the times is searched: a batch spans a few edges, often none.
+        # Only the part of the table between the times is searched: a batch spans few edges, often none.
         begin, end = np.searchsorted(table, [seconds.min(), seconds.max()], side="right").tolist()
         if begin + step < 0 or end + step == len(table):
             raise self._outside(int(times.min() if begin + step < 0 else times.max()))
         place = np.searchsorted(table[begin:end], seconds, side="right")
         edges = table[begin + step : end + step + 1]
-        # minutes of decades are more than the times
+        # minutes of decades can be more than the times
         return self._words(edges)[place] if edges.size < place.size else self._words(edges[place])
 
     def _seconds(self, times: Words) -> Words:
-        # Edges are whole seconds, so a time has the edges that its floor in seconds has: one table fits all.
+        # Edges are whole seconds, so a time has the same edges as its floor in seconds: one table serves all units.
         word_ns = self.measure.word_ns
         if not len(times):
             return np.empty(0, np.int64)
@@ -168,7 +168,7 @@ class CalendarEdges:
 
 
 def check_zone(tz: object) -> ZoneInfo:
-    """The zone of a name, or a sentence saying what a zone is called."""
+    """The zone of a name. Raises with a sentence that says what a zone is called."""
     allowed = "tz must be the name of a time zone such as 'Europe/Berlin' or 'UTC'"
     if not isinstance(tz, str):
         raise TypeError(f"{allowed}; got {tz!r} of type {type(tz).__name__}")
@@ -179,11 +179,10 @@ def check_zone(tz: object) -> ZoneInfo:
 
 
 class _EdgeTable:
-    """The edges of one unit in one zone, in seconds since the epoch, built year by year as times need them.
+    """The edges of one unit in one zone, in seconds since the epoch, built year by year as needed.
 
-    Years may be missing between those present, but never beside a time that was asked for: local and UTC
-    dates differ by at most a day, so with a unit of at most a year, a time of UTC year y has its edges in
-    the years y-1 ... y+2.
+    Years may be missing in between, but never next to a time that was looked up. Local and UTC dates differ by at most
+    a day: with a unit of at most a year, a time of UTC year y has its edges in the years y-1 ... y+2.
     """
 
     def __init__(self, unit: str, tz: str) -> None:
@@ -194,7 +193,7 @@ class _EdgeTable:
         self._lock = threading.Lock()
 
     def covering(self, seconds: Words) -> Words:
-        """A sorted table that has the edges on both sides of each of the times."""
+        """A sorted table with the edges on both sides of each of the times."""
         least, most = _utc_years(np.array([seconds.min(), seconds.max()])).tolist()
         if most - least < _MANY_YEARS:
             return self._with(range(least, most + 1))
@@ -224,9 +223,9 @@ class _EdgeTable:
             return midnights
         zone = ZoneInfo(self.tz)
         days = [datetime(day.year, day.month, day.day, tzinfo=zone) for day in firsts.astype("M8[D]").tolist()]
-        offsets = np.array([_offset(day) for day in days], np.int64)  # of a midnight that is skipped that before it
+        offsets = np.array([_offset(day) for day in days], np.int64)  # for a skipped midnight, the offset before it
         edges = midnights - offsets
-        # of all days only those are asked whether the clocks skip their midnight that have another offset than the next
+        # of all days, only those with another offset than the next day are checked for a skipped midnight
         changing = np.append(offsets[1:] != offsets[:-1], True) if len(days) > 12 else np.ones(len(days), np.bool_)
         for at in np.flatnonzero(changing).tolist():
             if (after := _offset(days[at].replace(fold=1))) > offsets[at]:
@@ -234,7 +233,7 @@ class _EdgeTable:
         return edges
 
     def _first_days(self, year: int) -> NDArray[np.datetime64]:
-        """The dates of that year with which a unit begins."""
+        """The dates of a year with which units begin."""
         first, end = (np.datetime64(f"{y:04}") for y in (year, year + 1))
         if self.kind in _MONTHS:
             months, step, origin = "M", self.count * _MONTHS[self.kind], 0
@@ -246,13 +245,13 @@ class _EdgeTable:
 
 
 def clock_step(unit: str) -> int:
-    """The seconds of a unit of hours or minutes, else 0."""
+    """The seconds of a unit of hours or minutes; 0 for other units."""
     ((count, kind),) = parts(unit)
     return count * NS[kind] // SECOND if kind in ("h", "m") else 0
 
 
 def steady_step(unit: str) -> tuple[int, int] | None:
-    """The seconds of a unit, and those from 1970-01-01 to its first edge, where no clocks change; None for months."""
+    """The seconds of a unit, and from 1970-01-01 to its first edge, if clocks never change; None for months."""
     ((count, kind),) = parts(unit)
     if kind in _MONTHS:
         return None
@@ -261,7 +260,7 @@ def steady_step(unit: str) -> tuple[int, int] | None:
 
 
 def _reach(unit: str) -> int:
-    """The years that a unit lasts, at most."""
+    """The most years that a unit spans."""
     ((count, kind),) = parts(unit)
     if kind in _MONTHS:
         return -(-count * _MONTHS[kind] // 12)
@@ -269,7 +268,7 @@ def _reach(unit: str) -> int:
 
 
 def _clock_edges(step: int, tz: str, year: int) -> Words:
-    """The instants of a UTC year at which a zone's clock begins to show another multiple of ``step`` seconds."""
+    """The instants of a UTC year at which a zone's clock reaches the next multiple of ``step`` seconds."""
     begin, end = (int(np.datetime64(f"{y:04}", "s").astype(np.int64)) for y in (year, year + 1))
     changes, offsets = _changes(ZoneInfo(tz), begin - _SAMPLED, end)
     found = []
@@ -277,14 +276,14 @@ def _clock_edges(step: int, tz: str, year: int) -> Words:
         before = offsets[max(at - 1, 0)]
         shown = low + offset  # the local clock
         first = _multiple_from(shown, step)
-        if before > offset and step <= before - offset:  # windows come again
+        if before > offset and step <= before - offset:  # windows repeat
             found.append(np.array([low]))
-        elif before > offset:  # the clock stands still until it has caught up
+        elif before > offset:  # the clock counts as standing still until it has caught up
             first = _multiple_from(low + before, step)
         elif _multiple_from(low + before, step) < shown:  # an edge is skipped
             found.append(np.array([low]))
         found.append(np.arange(first, max(high + offset, first), step) - offset)
-    edges = np.sort(np.concatenate(found), kind="stable")  # unique's hashes took 0.2 s a year of minutes
+    edges = np.sort(np.concatenate(found), kind="stable")  # hashing in np.unique took 0.2 s for a year of minutes
     edges = edges[(edges >= begin) & (edges < end)]
     return edges[np.diff(edges, prepend=begin - 1) > 0]
 
@@ -294,7 +293,7 @@ def _multiple_from(time: int, step: int) -> int:
 
 
 def _changes(zone: ZoneInfo, begin: int, end: int) -> tuple[list[int], list[int]]:
-    """From when on a zone's clocks have which offset: ``begin``, and each change before ``end``."""
+    """The times from which a zone has an offset, and the offsets: ``begin``, and each change before ``end``."""
     samples = [*range(begin, end, _SAMPLED), end]
     offsets = [_offset_at(zone, second) for second in samples]
     changes, of_each = [begin], [offsets[0]]
@@ -312,13 +311,13 @@ def _offset(moment: datetime) -> int:
 
 
 def _offset_at(zone: ZoneInfo, second: int) -> int:
-    """A day from where years end there is none to be asked."""
+    """The offset at a time; near the first and the last year, the offset of a day further inside."""
     asked = min(max(second, _FIRST_SECOND + 2 * _DAY), _END_SECOND - 2 * _DAY)
     return _offset((_EPOCH + timedelta(seconds=asked)).astimezone(zone))
 
 
 def _jump(zone: ZoneInfo, low: int, high: int) -> int:
-    """The first second from ``low`` on with the offset that ``high`` has, as where the clocks skip a midnight: Toronto
+    """The first second from ``low`` on with the offset of ``high``: for instance where clocks skip a midnight. Toronto
     went from 23:30 to 0:30 on 30 March 1919."""
     wanted = _offset_at(zone, high)
     return low + bisect_left(range(low, high), True, key=lambda second: _offset_at(zone, second) == wanted)

@@ -1,4 +1,4 @@
-"""Spans of time as users write them: exact, in nanoseconds."""
+"""Spans of time as users write them; exact, in nanoseconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NUMPY_FRACTIONS = {"ps": 10**3, "fs": 10**6, "as": 10**9}
 
 _SPAN = re.compile(r"\s*-?((?:[0-9]+\s*[A-Za-zµμ]+\s*)+)")
 _PART = re.compile(r"([0-9]+)\s*([A-Za-zµμ]+)")
-# Other ways to write a unit: pandas' "min" and "T", Flink's and Spark's words. Words in any case.
+# Other spellings of units: pandas' "min" and "T", and the words of Flink and Spark in any case.
 _SYMBOLS = {"W": "w", "D": "d", "H": "h", "T": "m", "min": "m", "S": "s", "µs": "us", "μs": "us"}
 _WORDS = {
     "w": "wk wks week weeks",
@@ -37,7 +37,7 @@ _WORDS = {
     "ms": "msec msecs milli millis millisecond milliseconds",
     "us": "usec usecs micro micros microsecond microseconds",
     "ns": "nsec nsecs nano nanos nanosecond nanoseconds",
-    # of no fixed length: only for calendar windows
+    # without a fixed length: only for calendar windows
     "mo": "mo month months",
     "q": "q quarter quarters",
     "y": "y year years",
@@ -51,7 +51,7 @@ MAX_WORD = 2**63 - 1
 
 @dataclass(frozen=True, order=True)
 class Duration:
-    """An exact span of time, printed as the shortest string that makes it: 90 s is "1m30s", a week "7d"."""
+    """An exact span of time, printed as the shortest string that parses to it: 90 s is "1m30s", a week "7d"."""
 
     ns: int
 
@@ -65,7 +65,7 @@ class Duration:
 
 
 def parse_span(value: object, argument: str, *, positive: bool = False) -> Duration | int:
-    """What a user wrote for a span: a `Duration` for strings and timedeltas, an int for integer measures."""
+    """The value of a span that a user wrote: a `Duration` for strings and timedeltas, an int for integer measures."""
 
     def allowed() -> str:
         sign = "positive " if positive else ""
@@ -91,7 +91,7 @@ def parse_span(value: object, argument: str, *, positive: bool = False) -> Durat
             raise ValueError(f"{allowed()}; got {value!r} (units, from the largest: w, d, h, m, s, ms, us, ns)")
         span = Duration(ns)
     elif isinstance(value, timedelta):
-        # pandas' Timedelta is a timedelta with nanoseconds beside it
+        # a pandas Timedelta is a timedelta with additional nanoseconds
         micros = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
         span = Duration(micros * 10**3 + int(getattr(value, "nanoseconds", 0)))
     elif isinstance(value, np.timedelta64):
@@ -108,7 +108,7 @@ def parse_span(value: object, argument: str, *, positive: bool = False) -> Durat
 
 
 def not_negative(value: object, argument: str) -> Duration | int:
-    """What a user wrote for a span of at least 0."""
+    """The value of a span that a user wrote, at least 0."""
     span = parse_span(value, argument)
     if amount(span) < 0:
         raise ValueError(f"{argument} must not be negative; got {value!r}")
@@ -116,7 +116,7 @@ def not_negative(value: object, argument: str) -> Duration | int:
 
 
 def amount(span: Duration | int) -> int:
-    """Nanoseconds, or whole numbers."""
+    """The nanoseconds of a duration, or the number itself."""
     return span.ns if isinstance(span, Duration) else span
 
 
@@ -126,7 +126,7 @@ def shown(value: object) -> str:
 
 
 def check_alike(spans: Iterable[tuple[str, Duration | int]], others: Sequence[tuple[str, object]] = ()) -> None:
-    """Durations and whole numbers do not mix: a column is either a time or an integer measure.
+    """Raise if durations and whole numbers are mixed: a column is either a time or an integer measure.
 
     ``spans`` are named by their arguments; ``others`` are arguments that need a time column.
     """
@@ -142,9 +142,9 @@ def check_alike(spans: Iterable[tuple[str, Duration | int]], others: Sequence[tu
 
 
 def parts(text: str) -> list[tuple[int, str]]:
-    """The numbers and units that a span is written with, as in "1h 30 minutes"; none where it is no span at all.
+    """The numbers and units of a span, as in "1h 30 minutes"; empty if the text is not a span.
 
-    Units as in ``NS``, and "mo", "q" and "y"; one that is unknown stays as it was written.
+    Units are those of ``NS``, and "mo", "q" and "y". An unknown unit is returned as written.
     """
     match = _SPAN.fullmatch(text)
     found = _PART.findall(match[1]) if match else []
@@ -155,7 +155,7 @@ def parts(text: str) -> list[tuple[int, str]]:
 def _span_ns(text: str) -> int | None:
     found = parts(text)
     units = [unit for _, unit in found]
-    # Largest unit first, each at most once: "1h30m" is a span, "30m1h" and "1m1m" are slips of the pen.
+    # Largest unit first, each at most once: "1h30m" is a span, "30m1h" and "1m1m" are typing errors.
     if not found or any(unit not in NS for unit in units) or units != [unit for unit in NS if unit in units]:
         return None
     size = sum(count * NS[unit] for count, unit in found)
@@ -163,7 +163,7 @@ def _span_ns(text: str) -> int | None:
 
 
 def numpy_ns(value: np.datetime64 | np.timedelta64) -> int | None:
-    """Nanoseconds of a numpy time, or None where no number is exact (NaT, years as a span, picoseconds)."""
+    """The nanoseconds of a numpy time; None if no number is exact (NaT, years as a span, picoseconds)."""
     if np.isnat(value):
         return None
     unit, count = np.datetime_data(value.dtype)

@@ -1,4 +1,4 @@
-"""The measure a stream advances along: instants and values as int64 words of its time column."""
+"""The measure along which a stream advances: instants and values as int64 words of its time column."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _bounds(storage: np.dtype[np.signedinteger | np.unsignedinteger]) -> tuple[i
 
 
 def _cure(type: pa.DataType) -> str:
-    """What to do about a time column that holds none."""
+    """What to do about a column that holds no times."""
     if any(is_text(type) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
         return ": parse it first (pandas.to_datetime, polars' str.to_datetime, Spark's to_timestamp)"
     if pa.types.is_floating(type):
@@ -43,7 +43,7 @@ def _cure(type: pa.DataType) -> str:
 
 
 def without_arrow(value: object) -> object:
-    """An Arrow scalar as a plain value, exact; anything else itself. A time with a zone becomes text that has one."""
+    """An Arrow scalar as an exact plain value (a time with a zone becomes text with the zone); others unchanged."""
     if not isinstance(value, pa.Scalar):
         return value
     if not value.is_valid:
@@ -57,7 +57,7 @@ def without_arrow(value: object) -> object:
 
 
 def plain_moment(watermark: object) -> object:
-    """A watermark as JSON keeps it, before the type of the time column is known."""
+    """A watermark in a form for JSON, before the type of the time column is known."""
     watermark = without_arrow(watermark)
     if isinstance(watermark, bool) or not isinstance(watermark, int | np.integer | date | np.datetime64 | str):
         raise TypeError(
@@ -66,7 +66,7 @@ def plain_moment(watermark: object) -> object:
         )
     if isinstance(watermark, int | np.integer):
         return int(watermark)
-    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # refuses what is no moment at all
+    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # raises if it is no moment
     if isinstance(watermark, np.datetime64):  # as a number: text has no years beyond 9999
         unit, step = np.datetime_data(watermark.dtype)
         return [int(watermark.astype(np.int64)) * step, unit]
@@ -75,13 +75,13 @@ def plain_moment(watermark: object) -> object:
 
 @dataclass(frozen=True)
 class Measure:
-    """The type of a time column, and how spans, instants and values become int64 words and back."""
+    """The type of a time column; converts spans, instants and values to int64 words and back."""
 
     type: pa.DataType
 
     @staticmethod
     def of(type: pa.DataType, column: str) -> Measure:
-        """The measure of a time column, or a TypeError naming the column."""
+        """The measure of a time column. Raises a TypeError that names the column if it holds no times."""
         kinds = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_integer)
         if not any(is_kind(type) for is_kind in kinds):
             raise TypeError(
@@ -99,29 +99,29 @@ class Measure:
 
     @property
     def word_ns(self) -> int:
-        """Nanoseconds of one word of a time measure: date32 counts days, date64 milliseconds."""
+        """The nanoseconds of one word: date32 counts days, date64 milliseconds."""
         if pa.types.is_timestamp(self.type):
             return NS[self.type.unit]
         return NS["d"] if pa.types.is_date32(self.type) else NS["ms"]
 
     @property
     def least(self) -> int:
-        """How far two times are apart at least: a day of dates, though a date64 stores milliseconds."""
+        """The least distance of two times, in words: a day for dates, although a date64 stores milliseconds."""
         return NS["d"] // self.word_ns if pa.types.is_date(self.type) else 1
 
     @property
     def unit_name(self) -> str:
-        """The finest thing the column can tell apart: days for a date64, although it stores milliseconds."""
+        """The unit of the column's resolution: days for a date64, although it stores milliseconds."""
         if self.is_integer:
             return "units"
         return _UNIT_NAMES[self.type.unit] if pa.types.is_timestamp(self.type) else "days"
 
     def span(self, ticks: int) -> str:
-        """So many words as text: a duration, or a number."""
+        """A number of words as text: a duration, or a number."""
         return str(ticks) if self.is_integer else str(Duration(ticks * self.word_ns))
 
     def ticks(self, span: Duration | int, argument: str) -> int:
-        """The span as an exact number of words; 0 fits every measure, nothing is ever rounded."""
+        """The span as an exact number of words. 0 fits every measure; nothing is rounded."""
         if isinstance(span, Duration):
             if self.is_integer:
                 if span.ns:
@@ -144,9 +144,9 @@ class Measure:
         return ticks
 
     def instant(self, value: object, argument: str) -> int:
-        """A point on the measure as a word: an int is one already; times are taken exactly.
+        """A point on the measure as an exact word; an int is taken as a word.
 
-        A naive time for a column with a zone is UTC; a time with a zone for a column without one is refused.
+        For a column with a zone, a time without a zone is UTC. For a column without one, a time with a zone raises.
         """
         value = np.datetime64(*value) if isinstance(value, list) else without_arrow(value)  # as ``plain_moment`` has it
         if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
@@ -163,7 +163,7 @@ class Measure:
         return word
 
     def scalar(self, word: int) -> pa.Scalar:
-        """A word as a value of the column's type."""
+        """A word as a scalar of the column's type."""
         if self.is_integer:
             return pa.scalar(word, self.type)
         storage = pa.int64() if self.type.bit_width == 64 else pa.int32()
@@ -175,7 +175,7 @@ class Measure:
         return functools.partial(whole_numbers, dtype=self._storage)
 
     def array(self, words: Words, null: NDArray[np.bool_] | None = None) -> pa.Array:
-        """Words as a column of this type, sharing their memory if it is 64 bits wide; `null` marks nulls."""
+        """Words as a column of this type, sharing memory if it is 64 bits wide; `null` marks nulls."""
         storage = self._storage
         words = np.ascontiguousarray(words, dtype=np.int64)
         low, high = self._range
@@ -194,7 +194,7 @@ class Measure:
         return pa.Array.from_buffers(self.type, len(words), [valid, data])
 
     def value(self, word: int) -> object:
-        """A word as Python says it: int, date or datetime; a numpy.datetime64 where those cannot hold it."""
+        """A word as a Python int, date or datetime; as a numpy.datetime64 if these cannot hold it."""
         word = int(word)
         if self.is_integer:
             return word
@@ -207,7 +207,7 @@ class Measure:
             return np.datetime64(word, "D" if pa.types.is_date32(self.type) else "ms")
         micros, rest = divmod(ns, 10**3)
         if not rest:
-            try:  # 0.5 us; Arrow's scalar takes 4, and 20 where its code has left the cache
+            try:  # 0.5 us; Arrow's scalar takes 4, and 20 if its code has left the cache
                 moment = _EPOCH + timedelta(microseconds=micros)
                 return moment.astimezone(self._zone) if self.type.tz else moment.replace(tzinfo=None)
             except (ValueError, OverflowError, LookupError):
@@ -216,7 +216,7 @@ class Measure:
 
     @lazy
     def _zone(self) -> tzinfo:
-        """As Arrow finds it."""
+        """The zone, as Arrow resolves it."""
         zone: tzinfo = pa.scalar(0, pa.timestamp("us", self.type.tz)).as_py().tzinfo
         return zone
 
@@ -237,7 +237,7 @@ class Measure:
 
     @lazy
     def _range(self) -> tuple[int, int]:
-        """The words the column can hold. uint64 ends where int64 does."""
+        """The words that the column can hold; for uint64, up to the largest int64."""
         return _bounds(self._storage)
 
     def moment_ns(self, value: object, argument: str) -> int:
@@ -248,7 +248,7 @@ class Measure:
         beyond_micros = 0
         moment = value
         if isinstance(moment, str):
-            # fromisoformat drops what comes after microseconds without a word
+            # fromisoformat silently drops digits after microseconds
             text = moment
             if digits := _NINE_DIGITS.search(text):
                 if digits[2].rstrip("0")[3:]:
@@ -267,7 +267,7 @@ class Measure:
             raise TypeError(f"{allowed}; got {value!r} of type {type(value).__name__}")
         if not isinstance(moment, datetime):
             return (moment.toordinal() - _EPOCH_DAY) * NS["d"]
-        if moment != moment:  # pandas' NaT says it is a datetime
+        if moment != moment:  # pandas' NaT is a datetime instance
             raise ValueError(f"{allowed}; got {value!r}")
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
