@@ -1,1 +1,1 @@
-"""The command line, and what it alone does: the demonstration, kernels compiled ahead."""
+"""The command line and what belongs to it: the demonstration, and compiling kernels ahead."""

@@ -39,14 +39,14 @@ _WORDS: dict[str, object] = {"true": True, "false": False, "none": None}
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, without the usage before it."""
+    """A parser whose errors are one sentence, without usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; gives the exit status: 0, 1 if the demonstration finds an error, 2 if a request is refused."""
+    """Run a command; returns the exit status: 0, 1 if the demonstration finds an error, 2 if a request is refused."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if "run" not in options:
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (TypeError, ValueError, OSError, ArithmeticError, ImportError, pa.ArrowException) as error:
@@ -178,7 +178,7 @@ def _from_file(path: str) -> Spec:
 
 
 def _named_spec(name: str) -> Spec:
-    """A spec of a TOML file, or of a module."""
+    """A spec from a TOML file or from a module."""
     if name.endswith(".toml"):
         return _from_file(name)
     module, _, variable = name.partition(":")
@@ -205,7 +205,7 @@ def _entries(
 
 
 def _long(text: str) -> str:
-    """``sliding:1h,every=15m`` as ``sliding('1h', every='15m')``; what is a call already stays."""
+    """``sliding:1h,every=15m`` as ``sliding('1h', every='15m')``; text that is already a call is unchanged."""
     match = _SHORT.fullmatch(text.strip())
     if match is None or (match[2] is None and "(" in text):
         return text
@@ -232,7 +232,7 @@ def _value(word: str) -> object:
 
 
 def _writer(path: str | None) -> Callable[[pa.Table], None]:
-    """What writes a table; refuses an ending that says no format before anything is computed."""
+    """A function that writes a table. Raises before anything is computed if the ending does not say the format."""
     if path is None:
         return lambda table: _write_csv(table, sys.stdout.buffer, ",")
     format = _ENDINGS.get(os.path.splitext(path)[1].lower())
@@ -242,7 +242,7 @@ def _writer(path: str | None) -> Callable[[pa.Table], None]:
         raise ValueError(f"--out is in the folder {folder!r}, which does not exist")
 
     def write(table: pa.Table) -> None:
-        part = f"{path}.{os.getpid()}.part"  # whole, or not there
+        part = f"{path}.{os.getpid()}.part"  # written completely or not at all
         try:
             with open(part, "wb") as file:
                 _FORMATS[format](table, file)

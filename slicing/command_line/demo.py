@@ -1,4 +1,4 @@
-"""``slicing demo``: a stream of sensor readings, four kinds of windows at once, and what they cost."""
+"""``slicing demo``: a stream of sensor readings, four kinds of windows at once, and their cost."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Stream(NamedTuple):
 
 
 def sample_stream(rows: int, keys: int, seed: int) -> Stream:
-    """Two hours of readings in the order they arrive: up to 5 s out of order, one in 10,000 late by up to 90 minutes.
+    """Two hours of readings in order of arrival: up to 5 s out of order, one in 10,000 late by up to 90 minutes.
 
-    Sensors wake and sleep in four-minute turns, so that each one's readings come in visits.
+    Sensors wake and sleep in turns of four minutes, so that the readings of each sensor form visits.
     """
     rng = np.random.default_rng(seed)
     arrival = START + DISORDER + np.arange(rows) * (LENGTH / max(rows, 1))
@@ -65,7 +65,7 @@ def shown(window: dict[str, Any]) -> str:
 
 
 def run(stream: Stream, batch: int, loud: bool) -> tuple[pa.Table, list[dict[str, Any]], dict[str, int], float]:
-    """Push batch by batch: all windows, a few of the late rows, the accounting, the seconds spent in the operator."""
+    """Push batch by batch; returns all windows, a few late rows, the accounting, and the operator's seconds."""
     operator, spent = sl.Operator(SPEC), 0.0
     pushes = -(-stream.table.num_rows // batch)
     windows: list[pa.Table] = []
@@ -84,7 +84,7 @@ def run(stream: Stream, batch: int, loud: bool) -> tuple[pa.Table, list[dict[str
 
 
 def report(step: str, out: sl.Output) -> None:
-    """The progress line, one window of each kind, and how many more there are."""
+    """Print a progress line, one window of each kind, and how many more there are."""
     stats = out.stats
     held = f"{stats.slices} slices, {stats.cells:,} cells, {stats.bytes / 1e3:,.0f} kB"
     print(f"{step}: {stats.rows:,} rows, {stats.late} late; watermark {out.watermark:%H:%M:%S}; holds {held}")
@@ -98,7 +98,7 @@ def report(step: str, out: sl.Output) -> None:
 
 
 def expected(window: dict[str, Any], stream: Stream, watermark: Ints) -> Floats:
-    """The values of a window's rows, straight from its definition: no slices, a mask over all rows."""
+    """The values of a window's rows by definition: a mask over all rows, no slices."""
     start, end = (int(np.datetime64(window[name], "us").astype(np.int64)) for name in ("window_start", "window_end"))
     own = stream.sensor == int(window["sensor"][1:])
     if window["window"] != "visit":
@@ -113,11 +113,11 @@ def expected(window: dict[str, Any], stream: Stream, watermark: Ints) -> Floats:
 
 
 def verify(windows: pa.Table, stream: Stream, batch: int, seed: int) -> tuple[int, int]:
-    """Compare three windows of each kind; gives how many were right, of how many."""
+    """Compare up to three windows of each kind; returns how many were right, and of how many."""
     reached = np.maximum.accumulate(stream.ts) - DISORDER
     batch_first = np.arange(stream.ts.size) // batch * batch
     watermark = np.where(batch_first > 0, reached[batch_first - 1], np.iinfo(np.int64).min)
-    # a straggler may fall next to a visit that was given out; which one it joins is no longer plain arithmetic
+    # a straggler may be next to an emitted visit; which visit it joins is then no plain arithmetic
     plain = ~np.isin(np.arange(int(stream.sensor.max()) + 1), stream.sensor[stream.straggles])
     rng, right, checked = np.random.default_rng(seed), 0, 0
     kinds = windows["window"].to_numpy()

@@ -1,4 +1,4 @@
-"""Kernels compiled before the first query: for images, Spark workers and CI."""
+"""Compile kernels before the first query: for images, Spark workers and CI."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ PUSHES = 4
 
 
 def warm(spec: Spec | None = None, sample: object = None) -> float:
-    """Compile kernels now, and keep them on disk for every later process.
+    """Compile kernels now and keep them on disk for later processes.
+
 
     Parameters
     ----------
     spec : Spec, optional
-        Compile what this query needs. Without it, kernels of common queries are compiled.
+        Compile what this query needs. If left out, kernels of common queries are compiled.
     sample : table, optional
-        Some thousand rows of the query's real data: kernels depend on the types of its columns, on nulls and on
-        disorder. Required with ``spec``.
+        Some thousand rows of the query's real data: kernels depend on the types of columns, on nulls and on disorder.
+        Required with ``spec``.
 
     Returns
     -------
@@ -65,7 +66,7 @@ def warm(spec: Spec | None = None, sample: object = None) -> float:
 
 
 def _asked(spec: Spec, data: object, stream: object) -> None:
-    """A query of all data at once, and of a stream."""
+    """Run a query on all data at once, and on a stream."""
     aggregate(data, spec)
     table = pa.table(stream)
     operator, size = Operator(spec), table.num_rows // PUSHES + 1
@@ -77,7 +78,7 @@ def _asked(spec: Spec, data: object, stream: object) -> None:
 
 
 def _readings() -> pa.Table:
-    """In order but for the last quarter, a stream of sensor readings."""
+    """A stream of sensor readings; only its last quarter is out of order."""
     rng = np.random.default_rng(1)
     at = np.arange(ROWS) * 50_000
     at[-ROWS // 4 :] += rng.integers(-1_000_000, 1_000_000, ROWS // 4)

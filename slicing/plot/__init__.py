@@ -1,7 +1,7 @@
-"""Pictures of queries, streams and results, as Altair charts (the extra ``plot``).
+"""Charts of queries, streams and results, made with Altair (the extra ``plot``).
 
-Each function gives a chart that composes (``a & b``, ``a.properties(width=900)``), saves (``chart.save("a.svg")``), and
-has the table that it shows in ``chart.data``.
+Each function returns a chart that can be composed (``a & b``, ``a.properties(width=900)``) and saved
+(``chart.save("a.svg")``). Its ``chart.data`` is the table that it shows.
 """
 
 from slicing.plot.arrivals import progress

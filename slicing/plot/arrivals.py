@@ -15,23 +15,23 @@ from slicing.times.measure import Measure
 
 
 def progress(outputs: Iterable[Output], data: object = None, time: str | None = None) -> Chart:
-    """Draw event time against arrival: the watermark as a step, late rows, and windows where they came out.
+    """Draw event time against arrival: the watermark as a step line, late rows, and windows where they were emitted.
 
     Parameters
     ----------
     outputs
-        What ``push``, ``advance`` and ``flush`` gave, in order, or :func:`slicing.replay`.
+        The outputs of ``push``, ``advance`` and ``flush``, in order, or :func:`slicing.replay`.
     data
-        The rows that were pushed, in order, as dots: a list of batches, or what :func:`slicing.aggregate` takes.
+        The rows that were pushed, in order, drawn as dots: a list of batches, or data as for :func:`slicing.aggregate`.
     time
-        The time column of ``data`` and of late rows; the only one of the watermark's type if left out.
+        The time column of ``data`` and of late rows. If left out, the only column of the watermark's type.
 
     Returns
     -------
     altair.LayerChart
-        ``data`` has a row a mark: ``kind`` ("row", "late", "watermark" or "window"), where it ``arrived`` (rows before
-        it in the stream) and until, its ``start`` and ``end`` in event time, the ``window``, and its ``pane`` (which
-        result of this window it is, from 0).
+        ``data`` has one row for each mark: its ``kind`` ("row", "late", "watermark" or "window"), where it ``arrived``
+        (rows before it in the stream) and ``until`` where it is drawn, its ``start`` and ``end`` in event time, the
+        ``window``, and its ``pane`` (the number of this result of the window, from 0).
 
     Examples
     --------

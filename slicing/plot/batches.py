@@ -12,25 +12,25 @@ from slicing.plot.shared import COLORS, WIDTH, Chart, altair
 
 
 def query(streaming_query: Any, name: str = "windows", live: float | None = None) -> Chart:
-    """Draw a Spark streaming query by micro-batch: rows, late rows, how far the watermark is behind, state on disk.
+    """Draw a Spark streaming query by micro-batch: rows, late rows, delay of the watermark, state on disk.
 
     Parameters
     ----------
     streaming_query
-        What ``writeStream...start()`` gave, of a frame that ``window_aggregate`` made.
+        The query that ``writeStream...start()`` returned, for a frame of ``window_aggregate``.
     name
-        The ``name`` of that call.
+        The ``name`` given to ``window_aggregate``.
     live
-        In a notebook: redraw every so many seconds, until the query ends or the cell is interrupted.
+        In a notebook: redraw every ``live`` seconds, until the query ends or the cell is interrupted.
 
     Returns
     -------
     altair.VConcatChart
-        ``data`` has a row a batch: ``batch``, ``rows``, ``late``, ``windows``, ``behind_s`` and ``state_kb``.
+        ``data`` has one row for each batch: ``batch``, ``rows``, ``late``, ``windows``, ``behind_s`` and ``state_kb``.
 
     Examples
     --------
-    Of the stream in the example of ``read_files``:
+    For the stream in the example of ``read_files``:
 
     >>> sl.plot.query(query).data["rows"].to_pylist()
     [3]
@@ -74,7 +74,7 @@ _FIGURES = {"rows": "rows", "late": "late rows", "behind_s": "behind, s", "state
 
 
 def _query_chart(alt: Any, table: pa.Table) -> Chart:
-    whole = alt.Axis(format="d", labelExpr="datum.value % 1 ? '' : datum.label")  # few batches have ticks at halves
+    whole = alt.Axis(format="d", labelExpr="datum.value % 1 ? '' : datum.label")  # else few batches get ticks at halves
     base = alt.Chart(table).encode(x=alt.X("batch:Q", axis=whole))
     parts = []
     for color, (name, title) in zip(COLORS, _FIGURES.items(), strict=False):

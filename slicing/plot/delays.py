@@ -1,4 +1,4 @@
-"""How far rows are behind, and which watermark would do."""
+"""How far rows are behind the newest one, and which watermark delay would suit them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def lateness(data: object, time: str, bounds: Sequence[object] | None = None) ->
     Parameters
     ----------
     data
-        As for :func:`slicing.aggregate`, in the order in which rows arrive, one by one: a push of many rows moves the
-        watermark only at its end, so that no more than these are late.
+        As for :func:`slicing.aggregate`, in order of arrival, as if rows were pushed one by one. A push of many rows
+        moves the watermark only at its end, so at most this many rows are late.
     time
         The time column.
     bounds
-        Delays, as ``bounded`` takes them. If left out, usual ones up to the first that nothing exceeds; for an integer
-        column 0 and the quantiles 0.5, 0.9, 0.99, 0.999 and 1 of how far rows are behind.
+        Delays, as in ``bounded``. If left out: usual delays up to the first one that no row exceeds; for an integer
+        column, 0 and the quantiles 0.5, 0.9, 0.99, 0.999 and 1 of how far rows are behind.
 
     Returns
     -------
     altair.LayerChart
-        ``data`` has a row a bound: ``bound``, how many rows are ``late``, and their ``share``.
+        ``data`` has one row for each bound: ``bound``, the number of ``late`` rows, and their ``share``.
 
     Examples
     --------

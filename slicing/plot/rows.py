@@ -1,4 +1,4 @@
-"""A small table row by row: slices, and windows above each other."""
+"""A small table row by row: slices, and windows in lanes above each other."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ LANE = 24
 
 
 def timeline(data: object, spec: Spec) -> Chart:
-    """Draw the rows of a small table, the slices between all window edges with their counts, and a lane a window.
+    """Draw the rows of a small table, the slices between window edges with their counts, and a lane for each window.
 
     Parameters
     ----------
     data
         As for :func:`slicing.aggregate`, at most some hundreds of rows.
     spec
-        The query. A window's box has its first aggregate; the others are in its tooltip.
+        The query. The box of a window shows its first aggregate; its tooltip shows the others.
 
     Returns
     -------
     altair.LayerChart
-        ``data`` has a row a mark: its ``kind`` ("row", "slice" or "window"), ``lane``, ``level`` within it, ``start``,
-        ``end`` and ``text``.
+        ``data`` has one row for each mark: its ``kind`` ("row", "slice" or "window"), ``lane``, ``level`` within it,
+        ``start``, ``end`` and ``text``.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def _lane(window: str) -> str:
 
 
 def _slices(spec: Spec, at: Any, names: list[str], start: Any, end: Any) -> pa.Table:
-    """The stretches between all edges of windows that have rows, with how many."""
+    """The stretches between window edges that have rows, with their numbers of rows."""
     kinds = [(name, w) for name, w in spec.windows.items() if not isinstance(w, RowWindow)]
     cutting = [name for name, w in kinds if isinstance(w, ContextFreeWindow)]
     cutting = cutting or [name for name, w in kinds if isinstance(w, Session)]
@@ -105,9 +105,9 @@ def _marks(kind: str, lanes: list[str], start: Any, end: Any, text: list[str], k
 
 
 def _levels(start: Any, end: Any) -> tuple[Any, int]:
-    """For intervals in order of their start: rows in which none overlap, as few as there can be."""
+    """For intervals in order of start: levels without overlap, as few as possible."""
     level, free = np.zeros(start.size, np.int64), list[int]()
-    for at in range(start.size):  # of MOST at most
+    for at in range(start.size):  # at most MOST
         level[at] = next((n for n, until in enumerate(free) if until <= start[at]), len(free))
         free[level[at] : level[at] + 1] = [max(int(end[at]), int(start[at]) + 1)]
     return level, max(len(free), 1)
@@ -127,7 +127,7 @@ def _timeline_chart(alt: Any, table: pa.Table, lanes: list[str], spec: Spec) -> 
     axis = alt.Axis(values=[tops[n] + deepest[n] / 2 for n in lanes], labelExpr=named, **options)
     y = alt.Y("y:Q", axis=axis, scale=alt.Scale(domain=[0, sum(deepest.values())], reverse=True, nice=False))
     kind = "T" if pa.types.is_temporal(table.schema.field("start").type) else "Q"
-    middle = alt.Y("middle:Q", axis=axis)  # each layer with the same, or they are merged with usual ones
+    middle = alt.Y("middle:Q", axis=axis)  # the same axis for each layer, or they are merged with default axes
     x = alt.X(f"start:{kind}", title=str(spec.time), scale=alt.Scale(zero=False))
     color = alt.Color("lane:N", scale=alt.Scale(domain=lanes[1:], range=["#6b7280", *COLORS]), legend=None)
     tooltip = [alt.Tooltip(name) for name in ("lane:N", f"start:{kind}", f"end:{kind}", "text:N", "key:N")]

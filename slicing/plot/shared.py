@@ -1,4 +1,4 @@
-"""What pictures share."""
+"""What the charts share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slicing.columns.values import taken
 from slicing.times.measure import Measure
 
 Chart = Any
-MOST = 2000  # marks that are still told apart
+MOST = 2000  # marks that can still be told apart
 WIDTH = 760
 COLORS = ["#2563eb", "#15803d", "#b45309", "#9333ea", "#be123c", "#0e7490", "#4d7c0f", "#a16207"]
 
@@ -28,7 +28,7 @@ def altair() -> Any:
 
 
 def timed(table: pa.Table, measure: Measure, names: Sequence[str]) -> pa.Table:
-    """Ticks as times that charts show as the column's own clock does: without a zone, in microseconds."""
+    """Ticks as times on the column's own clock, as charts show them: without a zone, in microseconds."""
     for name in names:
         at = table.column_names.index(name)
         if not measure.is_integer:
@@ -38,7 +38,7 @@ def timed(table: pa.Table, measure: Measure, names: Sequence[str]) -> pa.Table:
 
 
 def ticks_of(column: pa.Array | pa.ChunkedArray, missing: Any = 0) -> Any:
-    """Times as ticks; what has none (the start of a landmark's window) has another's."""
+    """Times as ticks; a null (the start of a landmark window) becomes ``missing``."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     ticks = Measure.of(whole.type, "time").words(whole)
     return np.where(whole.is_null().to_numpy(zero_copy_only=False), missing, ticks) if whole.null_count else ticks
@@ -51,13 +51,13 @@ def _wall(column: pa.Array) -> pa.Array:
 
 
 def rows_at(table: pa.Table, at: Any) -> pa.Table:
-    """Some rows of a small table, whatever its columns."""
+    """Some rows of a small table with any kinds of columns."""
     whole = pa.RecordBatch.from_arrays([one_piece(column) for column in table.columns], schema=table.schema)
     return pa.Table.from_batches([taken(whole, at)])
 
 
 def joined(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """The values of some columns as one text a row."""
+    """The values of some columns as one text for each row."""
     if not names:
         return [""] * table.num_rows
     columns = [texts(table[name]) for name in names]

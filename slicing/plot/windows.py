@@ -13,22 +13,22 @@ from slicing.times.measure import Measure
 
 
 def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = None) -> Chart:
-    """Draw results over time: a line for each window and key, at the ends of its windows.
+    """Draw results over time: one line for each window and key, with points at the ends of its windows.
 
     Parameters
     ----------
     table
-        The windows of :func:`slicing.aggregate` or of outputs, long or wide. Of a window that came several times
-        (``revision``, ``op``), its last result.
+        The windows of :func:`slicing.aggregate` or of outputs, long or wide. If a window was emitted several times
+        (``revision``, ``op``), its last result is drawn.
     y
-        The aggregate; the first column of numbers behind the window's if left out.
+        The aggregate. If left out, the first column of numbers after the window's columns.
     by
-        The key columns; all columns of text if left out.
+        The key columns. If left out, all columns of text.
 
     Returns
     -------
     altair.Chart
-        ``data`` has the table's columns and ``series``, the line (``series of the picture`` if there is one).
+        ``data`` has the table's columns and ``series``, the line (``series of the picture`` if ``series`` is taken).
 
     Examples
     --------
@@ -56,7 +56,7 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
             raise ValueError(
                 f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}"
             )
-    named = [name for name in fixed[:3] if name in table.column_names]  # wide ones have the end alone
+    named = [name for name in fixed[:3] if name in table.column_names]  # wide results have only the end
     table = _last_results(table, [*named, *keys], y)
     series = pa.array(joined(table, [*(name for name in named if name == "window"), *keys]), pa.string())
     measure = Measure.of(table.schema.field("window_end").type, "window_end")
@@ -83,7 +83,7 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
 
 
 def _last_results(table: pa.Table, names: list[str], y: str) -> pa.Table:
-    """Of each window its last result; none where that was taken back."""
+    """The last result of each window; windows whose last result was retracted are left out."""
     changes = "op" in table.column_names
     if not changes and not any(name.partition("_")[0] == "revision" for name in table.column_names):
         return table
