@@ -42,9 +42,11 @@ class FeatureSpec(SpecOfTwo):
     closed : str
         ``"left"``: events in ``[label - far, label - near)``, strictly before the label. ``"right"``: events in
         ``(label - far, label - near]``, as ``per_row`` has it.
-    How long after it happens an event is known: all ranges are moved back by this span.
-    ``"exact"``, or a step for all ranges, or a step by range. The far end of a range is floored to a multiple of
-    the step. A floored end is inclusive.
+    delay : span
+        How long after it happens an event is known: all ranges are moved back by this span.
+    tail : str, span, or dict of str to span
+        ``"exact"``, or a step for all ranges, or a step by range. The far end of a range is floored to a multiple of
+        the step. A floored end is inclusive.
     wait : bool
         True: a label is answered once no event that it may reach can still come. False: a label is answered in the push
         that brings it, from the events that have arrived (for serving; such answers depend on arrival order).

@@ -47,7 +47,8 @@ class ContextAwareWindow(RowWindow):
     ``start()``
         the context of a key before its first row (None by default)
     ``deadline(context)``
-        the last time at which a row could still join the open windows; None if time does not close them
+        the last time at which a row could still join the open windows; None if time does not close them.
+    ``expired(context)``
         the context and edges (and the end) when the deadline has passed without a row. By default all open windows
         close, and the context is that of ``start()``.
 
