@@ -67,7 +67,7 @@ class Policy:
     strategies: tuple[str, str] | None = None  # to combine lanes: those that allow subtraction, and the others
     recomputed: int = FEW  # combinations that are done before another strategy's kernels are loaded
     stepped: int = 512  # windows at a time from which on kernels over dense columns of partials pay
-    stepped_cells: int = 16  # cells a window, over all these windows, below which they do not pay
+    stepped_cells: int = 16  # cells a window, over all these windows, above which they do not pay
     slices_together: int = 1024  # slices up to which runs are looked at together: two runs of 2 slices 75 -> 30 us
     table_calls: int = 2500  # cost of one table's calls, in cells: 150 us
     ordered: bool = True  # results are sorted; False: in any order, for callers that sort them otherwise
