@@ -39,7 +39,7 @@ class Wanted:
     columns: tuple[str, ...] = ()  # none: all columns
     time: str = ""
     between: Callable[[pa.DataType], Bounds] | None = (
-        None  # the times from which and up to before which rows are wanted, in the type of the time column
+        None  # gives the bounds of wanted times, [from, before), in the type of the time column
     )
     threads: int = 1
     argument: str = "data"  # the argument with the data, as errors name it

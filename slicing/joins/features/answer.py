@@ -291,14 +291,14 @@ def _rows(plan: Plan, run: Run, events: Side) -> tuple[Rows, dict[str, pa.Array]
 def _times(aggs: Plan, run: Run) -> tuple[Ints, Ints | None]:
     """The times for row kernels, and the true times if the kernels get other numbers.
 
-    Kernels of lanes that do not only count accept no time equal to the largest int64."""
+    Some row kernels do not accept every int64 time, such as the largest one."""
     if _by_run(aggs) and len(run) and run.high < MOST:
         return run.time, None
     return _moments(run), run.time
 
 
 def _moments(run: Run) -> Ints:
-    """An ascending number for each distinct time of a key. Row kernels accept them, but not every int64 time."""
+    """An ascending number for each distinct time of a key: row kernels accept these, but not every int64 time."""
     later = (run.time[1:] != run.time[:-1]) | (run.code[1:] != run.code[:-1])
     return np.append(0, np.cumsum(later))[: len(run)]
 
