@@ -192,7 +192,7 @@ class Step:
             left.code, reach.high, np.int64(reach.forth), right.code, right.time, np.int64(half), np.int64(known),
             np.full((2, self.codes + 1), -1), place,
         )  # fmt: skip
-        if band.before is not None or (band.after is not None and band.after < 0):  # it may be out of reach
+        if band.before is not None or (band.after is not None and band.after < 0):  # the partner may be out of reach
             none_before(reach.low, np.int64(reach.back), right.time, place)
         return place
 

@@ -174,7 +174,7 @@ class Plan:
         gap_of = {i: of_window(self.names[i], self.measure.ticks, w.gap, "gap") for i, w in sessions.items()}
         for i, gap in gap_of.items():
             check_span(self.names[i], gap)
-        # a quiet key ends all its windows, so no session is longer than idle
+        # a quiet key ends all its windows, so no session spans a gap longer than idle
         capped = {i: gap if self.idle is None else min(gap, self.idle) for i, gap in gap_of.items()}
         gaps = sorted({*capped.values(), *([] if self.idle is None else [self.idle])})
         self.sessions = [SessionWindow(i, gaps.index(capped[i]), gap) for i, gap in gap_of.items()]

@@ -350,7 +350,7 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = Fa
 
 @says_arguments
 def session(gap: object) -> Session:
-    """Sessions: maximal runs of a key's rows with gaps of at most ``gap``, as windows ``[first, last + gap)``.
+    """Maximal runs of a key's rows whose neighbours are at most ``gap`` apart, as windows ``[first, last + gap)``.
 
     Parameters
     ----------
