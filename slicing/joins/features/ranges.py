@@ -99,7 +99,7 @@ class Ranges:
         return max(LEAST, min([MOST, *exact, *(first + span.near + 1 for span in self.spans)]))
 
     def slices(self, times: Ints, first: int) -> Ints:
-        """For events before ``apart(first)``: the start of each one's slice, whose times no label from ``first`` on separates."""
+        """For events before ``apart(first)``: the start of each event's slice, which no later label cuts."""
         starts = np.full(times.size, LEAST)
         for span in self.spans:
             end = span.first(first)
