@@ -548,7 +548,7 @@ class Oracle:
             ended = self.watermark == inf  # there should be no more rows
             if self.idle is not None:
                 ended = ended or time + self.idle + self.lateness <= self.watermark
-            if not verdicts and self.watermark < inf:
+            if not verdicts:
                 stats["outside"] += 1
             elif ended or all(verdicts):
                 stats["late"] += 1
