@@ -26,15 +26,22 @@ NARROW_TOP = (1 << 31) - 1
 @kernel
 def segment_basic_f(first, last, x, bits, A, F):
     """NaN, infinities, and zeros next to negative numbers need a second look. Prefetching does not help: 20 rows from
-    memory 0.47 -> 0.53 ns each."""
+    memory 0.47 -> 0.53 ns each.
+
+    All blocks of a long run are read by one loop. If its first block is read elsewhere, each of the two places skips
+    every other page of memory, and the processor no longer fetches ahead: runs of 1000 rows 0.21 -> 0.40 ns a row.
+    """
     for p in range(first.size):
         begin, end = first[p], last[p]
-        total, low, high, unsigned = float_run(x, begin, min(end - begin, BLOCK))
         lost = 0.0
-        for start in range(begin + BLOCK, end, BLOCK):
-            block, least, most, plain = float_run(x, start, min(end - start, BLOCK))
-            total, lost = summed(total, lost, block)
-            low, high, unsigned = min(low, least), max(high, most), unsigned & plain
+        if end - begin <= BLOCK:
+            total, low, high, unsigned = float_run(x, begin, end - begin)
+        else:
+            total, low, high, unsigned = 0.0, TOP, BOTTOM, True
+            for start in range(begin, end, BLOCK):
+                block, least, most, plain = float_run(x, start, min(end - start, BLOCK))
+                total, lost = summed(total, lost, block)
+                low, high, unsigned = min(low, least), max(high, most), unsigned & plain
         if (low > high) | (total - total != 0.0) | ((not unsigned) & (is_zero(low) | is_zero(high))):
             total, low, high = looked_at(bits, begin, end, total)
         c = np.uint64(p)
