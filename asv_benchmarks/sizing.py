@@ -8,8 +8,10 @@ one after the other. docs/sizing.md has points where both were compared.
 from __future__ import annotations
 
 import math
+import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
@@ -76,7 +78,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Costs:
-    """Microseconds of CPU, and bytes, on the machine that docs/sizing.md names."""
+    """Microseconds of CPU, and bytes, on the machine that docs/sizing.md names; ``at`` gives those of another one."""
 
     reader: float = 1800.0  # a task
     row: float = 0.012
@@ -102,6 +104,16 @@ class Costs:
     file_row: float = 0.14  # where workers read the files themselves
     spark_batch: float = 130_000.0  # on the clock: offsets, plans, commits
     spark_task: float = 15_000.0
+
+    def at(self, speed: float) -> Costs:
+        """The costs of Python's tasks on cores that are ``speed`` times as fast."""
+        return replace(self, **{name: getattr(self, name) / speed for name in TASKS})
+
+
+TASKS = (
+    *("reader", "row", "partial_sent", "pair_sent", "place", "pair_read", "partial_merged", "window"),
+    *("cell_answered", "cell_restored", "key_restored", "cell_written"),
+)
 
 
 @dataclass(frozen=True)
@@ -258,9 +270,14 @@ def described(load: Load) -> str:
     )
 
 
-def compared(load: Load, batches: int = TURNS) -> str:
+def speed_of(found: Sequence[tuple[Load, Sizes]]) -> float:
+    """How many times as fast a core of this machine is as one of the machine of the costs: the median of some loads."""
+    return statistics.median(predict(load).cpu / was.cpu for load, was in found)
+
+
+def compared(load: Load, was: Sizes, speed: float) -> str:
     """What was measured, and in brackets the prediction as a share of it."""
-    was, said = measured(load, batches), predict(load)
+    said = predict(load, Costs().at(speed))
     figures = (("cpu", 1e3, "ms"), ("shuffled", 1e-6, "MB"), ("state", 1e-6, "MB"))
     cells = [f"{getattr(was, n) * f:.3g} {u} ({getattr(said, n) / getattr(was, n):.2f})" for n, f, u in figures]
     return f"{described(load):<66}" + "".join(f"{cell:>18}" for cell in cells)

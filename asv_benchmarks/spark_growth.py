@@ -7,7 +7,8 @@ Each figure is the median of the batches, then the longest of them: ours writes 
 and then. The worst sizes, against RocksDB, come first.
 
 ``--full`` has the sizes up to 5 M cells in 32 places: some 40 GB of memory and hours. ``--predict`` computes what a
-load takes (``asv_benchmarks.sizing``), without Spark; ``--check`` measures six loads by hand and compares.
+load takes (``asv_benchmarks.sizing``), without Spark; ``--check`` measures six loads by hand, compares, and says how
+fast a core is beside those whose costs are known (``--predict --speed``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,20 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from asv_benchmarks.sizing import BEGIN, CHECKED, MINUTE, Load, batch_seconds, compared, kept, memory, predict
+from asv_benchmarks.sizing import (
+    BEGIN,
+    CHECKED,
+    MINUTE,
+    Costs,
+    Load,
+    batch_seconds,
+    compared,
+    kept,
+    measured,
+    memory,
+    predict,
+    speed_of,
+)
 
 COLUMNS = "ts timestamp_ltz, k long, v double"
 ROCKSDB = {
@@ -136,9 +150,10 @@ def line(worst: float, cells: int, places: int, told: dict[str, tuple[float, flo
     return f"{cells:>14,}{places:>8}" + "".join(f"{figure:>16}" for figure in figures) + f"{worst:>16.2f}x"
 
 
-def told_of(load: Load, cores: int) -> str:
+def told_of(load: Load, cores: int, speed: float) -> str:
     """A load's sizes, a line each."""
-    sizes = predict(load)
+    costs = Costs().at(speed)
+    sizes = predict(load, costs)
     figures = {
         "live cells": f"{load.cells:,.0f}",
         "rows a batch": f"{load.rows:,.0f}",
@@ -150,7 +165,7 @@ def told_of(load: Load, cores: int) -> str:
         "state on disk": f"{sizes.state / 1e9:,.3f} GB a version",
         "files of 100 versions": f"{kept(load) / 1e9:,.2f} GB",
         "state in memory": f"{memory(load) / 1e9:,.3f} GB, {memory(load) / load.places / 1e6:,.0f} MB a place",
-        "time of a batch": f"{batch_seconds(load, cores):,.2f} s on {cores} cores, of {load.seconds:g} s",
+        "time of a batch": f"{batch_seconds(load, cores, costs=costs):,.2f} s on {cores} cores, of {load.seconds:g} s",
     }
     return "\n".join(f"{name:<22}{figure:>40}" for name, figure in figures.items())
 
@@ -167,6 +182,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--predict", action="store_true", help="what a load takes: --keys, --rate, ...")
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--speed", type=float, default=1.0, help="of a core, as --check says")
     for field in fields(Load):
         if field.name != "places":
             kind = int if field.type == "int" else float
@@ -174,10 +190,13 @@ def main() -> None:
     args = parser.parse_args()
     if args.predict:
         given = {f.name: getattr(args, f.name) for f in fields(Load) if f.name != "places"}
-        print(told_of(Load(**given, places=args.places[0]), args.cores))
+        print(told_of(Load(**given, places=args.places[0]), args.cores, args.speed))
     elif args.check:
-        for load in CHECKED:
-            print(compared(load), flush=True)
+        found = [(load, measured(load)) for load in CHECKED]
+        speed = speed_of(found)
+        print(f"a core of this machine is {speed:.2f} times as fast as one of docs/sizing.md (--speed {speed:.2f})")
+        for load, was in found:
+            print(compared(load, was, speed))
     else:
         if args.full:
             args.cells, args.places = [1e4, 1e5, 1e6, 5e6], [2, 8, 32]

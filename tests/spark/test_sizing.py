@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("asv_benchmarks")  # the benchmarks are not part of every distribution
 
 from asv_benchmarks import sizing
-from asv_benchmarks.sizing import Load, batch_seconds, memory, predict
+from asv_benchmarks.sizing import Costs, Load, Sizes, batch_seconds, memory, predict, speed_of
 
 ROOT = Path(__file__).parents[2]
 SMALL = Load(2000, 400, 4, 2, 2, seconds=30)
@@ -30,6 +30,14 @@ def test_bytes_are_within_a_quarter_of_what_a_run_sends_and_writes() -> None:
 def test_the_times_of_the_spark_page_are_met_within_a_quarter() -> None:
     for load, files, seconds in sizing.TIMED:
         assert batch_seconds(load, 2, files) == pytest.approx(seconds, rel=0.25)
+
+
+def test_the_speed_of_a_core_is_that_of_most_loads() -> None:
+    loads = [SMALL, replace(SMALL, keys=4000), replace(SMALL, places=8)]
+    fast = [predict(load, Costs().at(2.5)) for load in loads]
+    fast[2] = Sizes(1e9, 1e9, *(getattr(fast[2], name) for name in ("shuffled", "state", "windows")))
+    assert speed_of(list(zip(loads, fast, strict=True))) == pytest.approx(2.5)
+    assert fast[0].cpu == pytest.approx(predict(SMALL).cpu / 2.5) and fast[0].shuffled == predict(SMALL).shuffled
 
 
 @pytest.mark.parametrize("more", [{"keys": 2e6}, {"rate": 2e4}, {"slices": 20}, {"readers": 64}, {"places": 64}])
