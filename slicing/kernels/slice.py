@@ -14,6 +14,7 @@ FEW = 64  # up to so many edges are compared one by one instead of searched
 STEP = 8  # times in a cache line
 SURE = 4  # edges in a row that have equally many rows between them
 AHEAD = 1024  # rows ahead that are prefetched from memory
+MANY = np.int64(1) << np.int64(62)  # edges, beyond which they are not counted
 EXACT = np.int64(1) << np.int64(50)  # below, a quotient computed with floats is off by at most one
 
 
@@ -48,7 +49,7 @@ def list_edges(every, phase, after, until, out):
     """The edges of each progression after its time and up to ``until``, one progression after the other; first of all
     the earliest edge after ``until``.
 
-    Returns how many there are. If ``out`` has no room for all, call again with more room.
+    Returns how many there are, at most ``MANY``. If ``out`` has no room for all, call again with more room.
     """
     n = np.int64(1)
     next = np.int64((1 << 63) - 1)
@@ -56,14 +57,13 @@ def list_edges(every, phase, after, until, out):
         step = every[p]
         edge = (after[p] - phase[p]) // step * step + step + phase[p]
         if edge <= until:
-            first = n
-            n += (until - edge) // step + 1
-            if n <= out.size:
-                for i in range(first, n):
-                    out[i] = edge
-                    edge += step
-            else:
-                edge += (n - first) * step
+            first, more = n, (np.uint64(until) - np.uint64(edge)) // np.uint64(step)  # a span that int64 may not hold
+            n = MANY if more >= np.uint64(MANY - n) else n + np.int64(more) + 1
+            if n > out.size:
+                continue
+            for i in range(first, n):
+                out[i] = edge
+                edge += step
         next = min(next, edge)
     out[0] = next
     return n

@@ -112,7 +112,8 @@ class EdgeSet:
         out = np.full(times.size, END, np.int64)
         low = np.maximum(times.min(initial=END), h - self._horizon)  # live edges of a progression come after it
         count = np.maximum(times.max(initial=BEGIN) - low, 0) // self._every + 2
-        if int(count.sum()) < times.size * count.size // 4:  # few live edges among many: list them
+        most = times.size * count.size // 4
+        if int(np.minimum(count, most).sum()) < most:  # few live edges among many: list them
             listed = self._listed(self._every, self._phase, low, int(times.max()), times.size * count.size)
             assert listed is not None
             edges, after = distinct(listed), np.empty_like(out)

@@ -12,9 +12,10 @@ from slicing.cells.table import Cells
 from slicing.closing.answer import answer
 from slicing.closing.ways import Closing
 from slicing.columns.keys import KeyTable
+from slicing.kernels.slice import MANY, list_edges
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
-from slicing.windows.bounds import BEGIN, BoundCumulate, BoundPeriodic
+from slicing.windows.bounds import BEGIN, LIMIT, BoundCumulate, BoundPeriodic
 from slicing.windows.edges import EdgeSet
 
 NONE = np.empty(0, np.int64)
@@ -192,3 +193,23 @@ def test_rows_between_two_edges_are_of_one_session(size: tuple[int, int], gap: i
     slot = np.searchsorted(edges, times, "right")
     assert (plan.grid > 0) == (gap + 1 < size[1])
     assert np.bincount(slot)[1:-1].max() <= gap + 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 1 << 40])
+def test_more_edges_than_int64_counts_are_not_listed(count: int, step: int) -> None:
+    """Their number went round, and edges were written before the room for them."""
+    room = np.full(24, -7, np.int64)
+    every, zero = np.full(count, step, np.int64), np.zeros(count, np.int64)
+    found = int(list_edges(every, zero, np.full(count, -LIMIT), np.int64(LIMIT), room[8:16]))
+    assert found == min(1 + count * (LIMIT // step - -LIMIT // step), MANY)
+    assert (room[:8] == -7).all() and (room[16:] == -7).all()
+
+
+def test_rows_eight_trillion_million_ticks_apart_in_many_narrow_windows() -> None:
+    far, sizes = 4 * 10**18, (2, 3, 5, 7, 11, 13, 17, 19)
+    times = [-far, 5, 7, far]
+    spec = sl.Spec("t", {f"w{size}": sl.tumbling(size) for size in sizes}, {"n": sl.count()})
+    windows = sl.aggregate(pa.table({"t": times}), spec).to_pylist()
+    found = [(row["window"], row["window_start"]) for row in windows for _ in range(row["n"])]
+    assert sorted(found) == sorted((f"w{size}", t // size * size) for size in sizes for t in times)
