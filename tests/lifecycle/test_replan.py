@@ -147,6 +147,8 @@ def come_and_go(case: Case, data: st.DataObject, **told: object) -> None:
                 since, window = op.complete_from(name), seen[name]
                 if window.get("order") == "arrival" and (window["kind"] == "rows" or window["every"] > 1):
                     window["arrived"] = wanted.pushed
+                    # what the oracle has given of it was of rows that came before, and is not taken back
+                    wanted.shown = {key: row for key, row in wanted.shown.items() if row["window"] != name}
                 elif since is not None and window["kind"] == "punctuation":
                     window["added"] = plain_time(since, case.columns["t"])
                 elif since is not None and (
