@@ -80,12 +80,12 @@ class Load:
 class Costs:
     """Microseconds of CPU, and bytes, on the machine that docs/sizing.md names; ``at`` gives those of another one."""
 
-    reader: float = 1800.0  # a task
+    reader: float = 1000.0  # a task
     row: float = 0.012
     partial_sent: float = 0.18
-    pair_sent: float = 8.0
-    place: float = 8000.0  # a task
-    pair_read: float = 25.0
+    pair_sent: float = 6.0
+    place: float = 3500.0  # a task
+    pair_read: float = 12.0
     partial_merged: float = 0.2
     window: float = 0.15
     cell_answered: float = 0.02  # where windows end: each looks at its cells
