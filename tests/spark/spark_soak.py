@@ -38,6 +38,7 @@ SPEC = sl.Spec(
     watermark=sl.bounded("8s"),
 )
 ROWS, KEYS = 2000, 400
+DAEMONS = "-m pyspark.daemon", "-m spark_warm_daemon"  # the second one where tests have begun the JVM
 KEPT = 20  # versions of the state
 TICK = os.sysconf("SC_CLK_TCK")
 # drift that passes: a worker's memory and the clock are noisy, what is kept is not
@@ -85,20 +86,6 @@ def cpu(pid: int) -> float:
         return 0.0
 
 
-def workers() -> tuple[list[int], float]:
-    """All processes below this one, and MB of the largest Python worker.
-
-    At one look there may be none: Spark starts its daemon anew when it cannot reach it.
-    """
-    for _ in range(20):
-        members = family(os.getpid())
-        sizes = [memory(pid) for pid, (_, command) in members.items() if "pyspark.daemon" in command]
-        if any(sizes):
-            break
-        time.sleep(0.25)
-    return list(members), max(sizes, default=0.0)
-
-
 def told(progress: StreamingQueryProgress) -> dict[str, float]:
     """What Spark tells of one batch."""
     held = progress.observedMetrics["windows"].stats
@@ -122,11 +109,12 @@ def observe(minutes: float, base: Path, spec: sl.Spec, batches: float) -> list[S
         if not new:
             continue
         seen = new[-1].batchId
-        members, largest = workers()
+        members = family(os.getpid())
+        workers = [pid for pid, (_, command) in members.items() if any(name in command for name in DAEMONS)]
         now = sum(cpu(pid) for pid in [os.getpid(), *members])
         outside = {
             "cpu_ms": (now - used) * 1e3 / (seen - known or 1),
-            "worker_mb": largest,
+            "worker_mb": max(map(memory, workers), default=0.0),
             "state_files": sum(1 for _ in (base / "state").rglob("*.slices")),
         }
         used, known = now, seen
