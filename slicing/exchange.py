@@ -32,7 +32,7 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import NOWHERE, taken
 from slicing.lifecycle import snapshot, wire
-from slicing.lifecycle.repartition import earliest, latest, merged_into, split
+from slicing.lifecycle.repartition import earliest, latest, merged_into
 from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.push import Arrivals, close, collect, encoded, reached_by, read
@@ -218,10 +218,9 @@ def packed(parts: Parts, count: int) -> list[bytes]:
     """
     given = parts.state.given
     assert given is not None
-    fits = wire.fits(parts.state.plan)
     sections = {
-        "words" if fits else "cells": wire.cut(parts.state, count) if fits else _snapshots(parts.state, count),
-        "changing": _snapshots(parts.changing, count) if len(parts.changing.store) else [],
+        "cells": wire.cut(parts.state, count),
+        "changing": wire.cut(parts.changing, count) if len(parts.changing.store) else [],
         "late": _rows_by_key(parts.state, parts.late, count),
         "rows": _rows_by_key(parts.state, pa.Table.from_batches(parts.rows, given), count),
     }
@@ -237,7 +236,7 @@ def packed(parts: Parts, count: int) -> list[bytes]:
     return out
 
 
-_SECTIONS = ("words", "cells", "changing", "late", "rows")
+_SECTIONS = ("cells", "changing", "late", "rows")
 _SOME = [tuple(name for at, name in enumerate(_SECTIONS) if which & 1 << at) for which in range(1 << len(_SECTIONS))]
 # A zero byte, as JSON never begins with it; which sections; which times are known; mark of the column types; the times.
 _PLAIN = struct.Struct("<BBBIqqq")
@@ -278,12 +277,6 @@ def _told(header: memoryview) -> _Told:
     return _Told(_SOME[which], progress, newest if known & 2 else None, oldest if known & 4 else None, mark)
 
 
-def _snapshots(state: State, count: int) -> list[bytes]:
-    spec = state.plan.spec
-    parts = split(state, count)
-    return [snapshot.write(spec, part, (), False) if len(part.store) else b"" for part in parts]
-
-
 def _rows_by_key(state: State, rows: pa.Table, count: int) -> list[bytes]:
     """The rows of each place; an empty list if there are no rows."""
     if not rows.num_rows:
@@ -317,14 +310,9 @@ def _unpacked(state: State, blob: bytes) -> _Arrived:
         if name in ("late", "rows"):
             rows = sections[name] = table_of(section)
             state.plan.columns.check(rows.schema)
-        elif name == "words":
+        else:
             state.plan.columns.check_told(told.types, told.mark)
             sections[name] = section
-        else:
-            part, _, _ = snapshot.read(state.plan.spec, section, state)
-            assert part is not None
-            state.plan.columns.check(part.given)
-            sections[name] = part
     return _Arrived(told, sections)
 
 
@@ -383,10 +371,7 @@ def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, lis
     def sections(name: str) -> list[Any]:
         return [a.sections[name] for a in arrived if name in a.sections]
 
-    state, (cells, changing) = merged_into(state, sections("cells"), sections("changing"))
-    words = sections("words")
-    if words:
-        cells = wire.joined(state, words)
+    state, (cells, changing) = wire.joined(state, sections("cells"), sections("changing"))
     return state, Arrivals(cells, changing, NOWHERE, 0, None), sections("late")
 
 

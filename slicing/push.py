@@ -138,10 +138,10 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
         change = fire(state, change, at_push=True)
     if len(state.store.runs) > 1:
         state.store = state.store.settled()
-    if rows.codes > plan.policy.packed_keys and plan.packs:
-        state.store = state.store.at_rest(len(arrivals.cells))
+    packs = rows.codes > plan.policy.packed_keys and plan.packs
     account = batch.account(arrivals.late, arrivals.outside)
-    return Pushed(state, output(state, answers, change, account), None, rows)
+    out = output(state, answers, change, account, arrived=len(arrivals.cells) if packs else None)
+    return Pushed(state, out, None, rows)
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -548,16 +548,19 @@ def output(
     change: Changed = UNCHANGED,
     account: Account = NO_ACCOUNT,
     coming: Mask | None = None,
+    arrived: int | None = None,
     all_of_them: bool = False,
 ) -> Output:
-    """The answers in Arrow, the account of rows, and the size of the state after cells were dropped. ``all_of_them``:
-    no result waits for a later push."""
+    """The answers in Arrow, the account of rows, and the size of the state after cells were dropped. ``arrived``: how
+    many cells the push has brought, if runs may be packed now. ``all_of_them``: no result waits for a later push."""
     plan, keys = state.plan, state.keys
     windows = _windows(state, answers, change, all_of_them)
     told = plan.policy.accounts or any(map(len, answers))
     if told and keys is not None and state.store.head is None and len(keys) >= state.crowded:
         # after answers have read the keys; keys of a table that is wholly in memory will probably come again
         keys = forget(state, keys, () if plan.policy.accounts else answers)
+    if arrived is not None:
+        state.store = state.store.at_rest(arrived)
     if not plan.policy.accounts:
         return Output(windows, plan.no_windows, Stats(), None)
     late, kept = account.late, 0

@@ -69,6 +69,10 @@ class Lists:
         n = k.merge_lists(members, bounds, self.at, self.items, np.int64(keys), np.int64(fuse), at, items)
         return Lists(at, items if n == most else items[:n].copy())
 
+    def cells(self) -> Ints:
+        """The cell of each item, of lists that are :meth:`whole`."""
+        return np.repeat(np.arange(len(self)), np.diff(self.at))
+
     def whole(self) -> Lists:
         """The lists of these cells, with only their items in ``items``."""
         if self.at[0] == 0 and self.at[-1] == len(self.items):

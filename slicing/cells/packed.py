@@ -29,6 +29,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +75,8 @@ class Packed(Cells):
     def meta(self) -> Ints:  # type: ignore[override]
         meta = np.empty((self._size, PLAIN), np.int64)
         meta[:, END] = self.end
-        self._kept.words.into(meta, CODE, slice(CODE, PLAIN), self._at)
+        words = self._kept.words
+        words.into(meta, CODE, slice(CODE, PLAIN), words.places(self._at, self._size))
         return meta
 
     @lazy
@@ -83,7 +85,8 @@ class Packed(Cells):
 
     def _partials(self, at: int, size: int) -> tuple[Block, ...]:
         kept = self._kept
-        return tuple([b[at : at + size] if isinstance(b, np.ndarray) else kept.of(b, at, size) for b in kept.blocks])
+        where = kept.words.places(at, size)
+        return tuple([b[at : at + size] if isinstance(b, np.ndarray) else kept.of(b, size, where) for b in kept.blocks])
 
     def rested(self) -> Packed:
         """Drop the unpacked words."""
@@ -93,11 +96,11 @@ class Packed(Cells):
 
     @property
     def code(self) -> Ints:
-        return self._kept.of(slice(CODE, ROWS), self._at, self._size)[:, 0]
+        return self._kept.column(CODE, self._at, self._size)
 
     @property
     def rows(self) -> Ints:
-        return self._kept.of(slice(ROWS, PLAIN), self._at, self._size)[:, 0]
+        return self._kept.column(ROWS, self._at, self._size)
 
     @property
     def one_slice(self) -> bool:
@@ -179,11 +182,26 @@ class _Kept:
         self.words: _Words | _Apart = _Apart(single, tables) if some else _Words(tables)
         self.cell += self.words.cell
 
-    def of(self, some: slice, first: int, size: int) -> Ints:
-        """Some of the words of ``size`` cells, from ``first`` on."""
+    def of(self, some: slice, size: int, where: _Where) -> Ints:
+        """Some of the words of ``size`` cells."""
         out = np.empty((size, some.stop - some.start), np.int64)
-        self.words.into(out, 0, some, first)
+        self.words.into(out, 0, some, where)
         return out
+
+    def column(self, word: int, first: int, size: int) -> Ints:
+        """One word of ``size`` cells, from ``first`` on."""
+        return self.of(slice(word, word + 1), size, self.words.places(first, size))[:, 0]
+
+
+class _Where(NamedTuple):
+    """Where adjacent cells are: the first one of each part of the words, and for several parts their places among the
+    cells."""
+
+    first: tuple[int, ...]
+    at: tuple[Ints, ...] = ()
+
+
+_ALL = _Where((0,))
 
 
 class _Words:
@@ -197,22 +215,26 @@ class _Words:
         self.low, high = np.empty((2, words), np.int64)
         for table, (first, last) in zip(tables, pairwise(bounds), strict=True):
             kernels.spans(table, self.low[first:last], high[first:last])
-        self.form, narrow, wide, copies = np.full(words, kernels.SAME, np.int64), 0, 0, {}
         columns = [(table, w) for table in tables for w in range(table.shape[1])]
         known: dict[tuple[int, int], list[int]] = {}  # words by their smallest and largest value
-        for w, (low, most) in enumerate(zip(self.low.tolist(), high.tolist(), strict=True)):
-            if w == END or low == most:
+        form, narrow, wide, copies = [kernels.SAME] * words, 0, 0, dict[int, int]()
+        for w, span in enumerate(zip(self.low.tolist(), high.tolist(), strict=True)):
+            if w == END or span[0] == span[1]:
                 continue
-            others = known.setdefault((low, most), [])
-            same = [v for v in others if kernels.alike(*columns[w], *columns[v])]
-            if same:
-                copies[w] = same[0]
-                continue
-            others.append(w)
-            if most - low < NARROW:
-                self.form[w], narrow = narrow, narrow + 1
+            others = known.get(span)
+            if others is None:
+                known[span] = [w]
             else:
-                self.form[w], wide = kernels.WIDE - wide, wide + 1
+                same = [v for v in others if kernels.alike(*columns[w], *columns[v])]
+                if same:
+                    copies[w] = same[0]
+                    continue
+                others.append(w)
+            if span[1] - span[0] < NARROW:
+                form[w], narrow = narrow, narrow + 1
+            else:
+                form[w], wide = kernels.WIDE - wide, wide + 1
+        self.form = np.array(form, np.int64)
         self.narrow, self.wide = np.empty((narrow, size), np.uint32), np.empty((wide, size), np.int64)
         for table, (first, last) in zip(tables, pairwise(bounds), strict=True):
             kernels.pack(table, self.form[first:last], self.low[first:last], self.narrow, self.wide)
@@ -227,9 +249,13 @@ class _Words:
         self.form, self.low, self.narrow, self.wide = form, low, narrow, wide
         return self
 
-    def into(self, out: Ints, column: int, some: slice, first: int) -> None:
-        """Unpack some words of the cells from ``first`` on into the columns of ``out`` from ``column`` on."""
-        kernels.unpack(self.form[some], self.low[some], self.narrow, self.wide, first, out, column)
+    def places(self, first: int, size: int) -> _Where:
+        """Where ``size`` cells are, from ``first`` on."""
+        return _Where((first,))
+
+    def into(self, out: Ints, column: int, some: slice, where: _Where) -> None:
+        """Unpack some words of cells into the columns of ``out`` from ``column`` on."""
+        kernels.unpack(self.form[some], self.low[some], self.narrow, self.wide, where.first[0], out, column)
 
     def spread(self, out: Ints, column: int, some: slice, first: int, at: Ints) -> None:
         """Unpack some words of the cells from ``first`` on into the rows ``at`` of ``out``, from ``column`` on."""
@@ -247,12 +273,15 @@ class _Apart:
         self._parts = [_Words([table.take(of, axis=0) for table in tables]) for of in cells]
         self.cell = 1 + sum(part.cell * of.size for part, of in zip(self._parts, cells, strict=True)) / single.size
 
-    def into(self, out: Ints, column: int, some: slice, first: int) -> None:
+    def places(self, first: int, size: int) -> _Where:
         start = first // PIECE
         ones = int(self._before[start] + np.count_nonzero(self._single[start * PIECE : first]))
-        single = self._single[first : first + len(out)]
-        for part, before, which in zip(self._parts, (ones, first - ones), (single, ~single), strict=True):
-            part.spread(out, column, some, before, which.nonzero()[0])
+        single = self._single[first : first + size]
+        return _Where((ones, first - ones), (single.nonzero()[0], (~single).nonzero()[0]))
+
+    def into(self, out: Ints, column: int, some: slice, where: _Where) -> None:
+        for part, first, at in zip(self._parts, where.first, where.at, strict=True):
+            part.spread(out, column, some, first, at)
 
 
 # --- on disk ----------------------------------------------------------------------------------------------------------
@@ -295,7 +324,7 @@ class Written:
     def meta(self) -> Ints:
         meta = np.empty((self.size, PLAIN), np.int64)
         meta[:, END] = np.repeat(self.ends, self._each)
-        self._words.into(meta, CODE, slice(CODE, PLAIN), 0)
+        self._words.into(meta, CODE, slice(CODE, PLAIN), _ALL)
         return meta
 
     def blocks(self) -> tuple[Block, ...]:
@@ -304,5 +333,5 @@ class Written:
 
     def _block(self, first: int, last: int) -> Ints:
         block = np.empty((self.size, last - first), np.int64)
-        self._words.into(block, 0, slice(first, last), 0)
+        self._words.into(block, 0, slice(first, last), _ALL)
         return block

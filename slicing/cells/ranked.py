@@ -6,6 +6,7 @@ A new value that sorts between others shifts the ranks after it. Partials that h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from slicing.cells.lists import ListKind, Lists
 from slicing.cells.table import Cells
 from slicing.kernels import combine as kinds
 from slicing.system.arrays import Ints
+
+CellOf = Callable[[], Ints]
 
 RANK_FORMS = ("word", "low", "high")
 # which words of a partial hold a rank, and of which feed: kind -> (word, feed); complemented in form 'high'
@@ -32,7 +35,7 @@ def reranked(lanes: Sequence[Lane], cells: Cells, column: str, rank: Ints, arriv
     """Renumber the ranks of a column's values (order kept): ``rank[old]`` is the new rank. ``arrival``: whether the
     order of arrival breaks ties."""
 
-    def moved(words: Ints, complemented: bool) -> Ints:
+    def moved(words: Ints, complemented: bool, cell: CellOf) -> Ints:
         return ~rank[~words] if complemented else rank[words]
 
     return map_ranks(lanes, cells, column, moved, ties=not arrival)
@@ -42,7 +45,7 @@ def ranks_used(lanes: Sequence[Lane], tables: Iterable[Cells], column: str, size
     """The ranks of a column's values that occur in any cell of the tables."""
     used = np.zeros(size, np.bool_)
 
-    def mark(words: Ints, complemented: bool) -> Ints:
+    def mark(words: Ints, complemented: bool, cell: CellOf) -> Ints:
         used[~words if complemented else words] = True
         return words
 
@@ -52,8 +55,14 @@ def ranks_used(lanes: Sequence[Lane], tables: Iterable[Cells], column: str, size
 
 
 def map_ranks(
-    lanes: Sequence[Lane], cells: Cells, column: str, change: Callable[[Ints, bool], Ints], ties: bool = False
+    lanes: Sequence[Lane],
+    cells: Cells,
+    column: str,
+    change: Callable[[Ints, bool, CellOf], Ints],
+    ties: bool = False,
 ) -> Cells:
+    """Change the words that are ranks of a column's values. ``change`` gets such words, whether they are complemented,
+    and a function that returns the cell of each."""
     blocks = list(cells.blocks)
     for b, lane in enumerate(lanes):
         for word, feed in _rank_words(lane):
@@ -62,14 +71,16 @@ def map_ranks(
             if isinstance(blocks[b], Lists):
                 lists = blocks[b].whole()
                 items = lists.items.copy()
-                items[:, word] = change(items[:, word], lane.feeds[feed].form == "high")
+                items[:, word] = change(items[:, word], lane.feeds[feed].form == "high", lists.cells)
                 blocks[b] = Lists(lists.at, items)
                 continue
             held = blocks[b][:, 0] > 0
             if lane.kind == kinds.ARG and feed == 1:
                 held &= blocks[b][:, 6] > 0
             changed = blocks[b].copy()
-            changed[held, word] = change(changed[held, word], lane.feeds[feed].form == "high")
+            changed[held, word] = change(
+                changed[held, word], lane.feeds[feed].form == "high", partial(np.flatnonzero, held)
+            )
             if ties and word == TIE_WORDS.get(lane.kind, word) + 1:
                 changed[held, word - 1] = ~changed[held, word] if lane.kind == kinds.LAST else changed[held, word]
             blocks[b] = changed

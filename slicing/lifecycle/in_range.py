@@ -12,7 +12,7 @@ import numpy as np
 from slicing.cells.blocks import Block, identity
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import Lists
-from slicing.cells.ranked import map_ranks
+from slicing.cells.ranked import CellOf, map_ranks
 from slicing.cells.table import Cells
 from slicing.cells.unread import Unread
 from slicing.columns.keys import KeyTable
@@ -82,7 +82,7 @@ def _check_ranks(plan: Plan, state: State, tables: Iterable[Cells]) -> None:
     for name in plan.ranked:
         size = max(len(state.pools[name]), 1)  # nulls have rank 0, even if there are no values at all
 
-        def check(words: Ints, complemented: bool, name: str = name, size: int = size) -> Ints:
+        def check(words: Ints, complemented: bool, cell: CellOf, name: str = name, size: int = size) -> Ints:
             _check_within(~words if complemented else words, size, f"values of column {name!r}")
             return words
 

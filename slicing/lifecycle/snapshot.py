@@ -79,34 +79,29 @@ def _written(
 
 
 def read(
-    spec: Spec, blob: bytes | memoryview, known: State | None = None, policy: Policy = DEFAULT
+    spec: Spec, blob: bytes | memoryview, policy: Policy = DEFAULT
 ) -> tuple[State | None, tuple[object, ...], bool]:
-    """The state, the watermarks given before any row, and whether the stream has ended.
-
-    ``known`` is another state of the spec. If its columns are the same, its plan is reused.
-    """
-    return _read(spec, _sections(viewed(blob)), known, False, policy)
+    """The state, the watermarks given before any row, and whether the stream has ended."""
+    return _read(spec, _sections(viewed(blob)), False, policy)
 
 
 def unpack(spec: Spec, blob: bytes | memoryview, policy: Policy = DEFAULT) -> State:
     """The state that ``pack`` has written, read from a file whose checksum was right."""
-    state, _, _ = _read(spec, unbundled(blob), None, True, policy)
+    state, _, _ = _read(spec, unbundled(blob), True, policy)
     assert state is not None
     return state
 
 
 def _read(
-    spec: Spec, parts: list[memoryview], known: State | None, packed: bool, policy: Policy
+    spec: Spec, parts: list[memoryview], packed: bool, policy: Policy
 ) -> tuple[State | None, tuple[object, ...], bool]:
     head, *sections = parts
     header = json.loads(bytes(head))
     check_fingerprint(header, spec.fingerprint())
     if "runs" not in header:
         return None, tuple(header["advanced"]), header["ended"]
-    if known is not None:  # the snapshot is from another process of the same query
-        return _state(spec, header, _Tables(sections, False, False), known, policy), (), header["ended"]
     try:
-        state = _state(spec, header, _Tables(sections, True, packed), None, policy)
+        state = _state(spec, header, _Tables(sections, packed), policy)
         check_state(state)
     except (OutOfRange, pa.ArrowInvalid) as error:
         raise SnapshotError(f"the snapshot is not one that this library wrote: {error}") from None
@@ -203,10 +198,10 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread 
 
 
 class _Tables(Iterator[pa.Table]):
-    """The tables of a snapshot one by one. A table from an untrusted source is checked before it is used."""
+    """The tables of a snapshot one by one. Each is checked before it is used."""
 
-    def __init__(self, sections: list[memoryview], checked: bool, packed: bool) -> None:
-        self._left, self._checked, self._packed = iter(sections), checked, packed
+    def __init__(self, sections: list[memoryview], packed: bool) -> None:
+        self._left, self._packed = iter(sections), packed
 
     def __next__(self) -> pa.Table:
         return self._table(next(self._left))
@@ -236,8 +231,7 @@ class _Tables(Iterator[pa.Table]):
 
     def _table(self, section: memoryview, columns: list[int] | None = None) -> pa.Table:
         table = table_of(section, columns)
-        if self._checked:
-            table.validate(full=True)
+        table.validate(full=True)
         return table
 
 
@@ -266,14 +260,10 @@ def _written_run(plan: Plan, section: memoryview) -> Cells:
     return Unread(cells.meta(), 8 * cells.size * sum(widths), cells.blocks, cells.section)
 
 
-def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | None, policy: Policy) -> State:
+def _state(spec: Spec, header: dict[str, Any], take: _Tables, policy: Policy) -> State:
     """Read what ``_state_header`` and ``_state_tables`` have written."""
     given = next(take).schema
-    stands = header["arrival"], header["since"], header["agg_since"]
-    if known is not None and given == known.given and stands == _stands(known.plan):
-        plan = known.plan
-    else:
-        plan = Plan(spec, given, *stands, policy=policy)
+    plan = Plan(spec, given, header["arrival"], header["since"], header["agg_since"], policy=policy)
     keys = None
     if spec.by:
         keys = KeyTable.of(plan.key_types, [one_piece(column) for column in next(take).columns])
@@ -317,10 +307,6 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
         state.marks = KeyMarks(*(column.to_numpy() for column in next(take).columns))
     state.groups = tuple(_group(state, group, take) for group in header["groups"])
     return state
-
-
-def _stands(plan: Plan) -> tuple[object, ...]:
-    return plan.arrival, plan.since, plan.agg_since
 
 
 def _sections(blob: memoryview) -> list[memoryview]:
