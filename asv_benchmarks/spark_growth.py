@@ -1,12 +1,12 @@
 """``python -m asv_benchmarks.spark_growth``: milliseconds a batch as the state grows, beside Spark's own with RocksDB.
 
-A first batch gives every place so many cells, the next ones bring 1000 rows each, and close nothing. *held*: workers
+The first batches give every place so many cells, the next ones bring 1000 rows each, and close nothing. *held*: workers
 keep states between batches; *cold*: they read them for each (``hold_bytes=0``); *rocksdb*: Spark's own tumbling window
 with RocksDB and changelog checkpointing; *again* is its first batch after its stores were unloaded, as after a restart.
 Each figure is the median of the batches, then the longest of them: ours writes a snapshot of one place or another now
 and then. The worst sizes, against RocksDB, come first.
 
-``--full`` has the sizes up to 5 M cells in 32 places: some 40 GB of memory and hours. ``--predict`` computes what a
+``--full`` has the sizes up to 5 M cells in 32 places: hours. ``--predict`` computes what a
 load takes (``asv_benchmarks.sizing``), without Spark; ``--check`` measures six loads by hand, compares, and says how
 fast a core is beside those whose costs are known (``--predict --speed``).
 """
@@ -50,43 +50,47 @@ ROCKSDB = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
+FILL = 20_000_000  # keys a batch while the state is filled
 WAYS = ("held", "cold", "rocksdb", "again")
 
 
-def write(folder: str, cells: int, batches: int, rows: int) -> str:
-    """A file with a row of each key, then small ones of some keys, all within an hour."""
+def write(folder: str, cells: int, batches: int, rows: int) -> int:
+    """Files with a row of each key, then small ones of some keys, all within an hour. Returns how many the first ones
+    are."""
     os.makedirs(folder)
     rng = np.random.default_rng(1)
-    for batch in range(batches + 1):
-        keys = rng.permutation(cells) if batch == 0 else rng.integers(0, cells, rows)
+    filling = -(-cells // FILL)
+    for batch in range(filling + batches):
+        keys = rng.permutation(np.arange(batch, cells, filling)) if batch < filling else rng.integers(0, cells, rows)
         ts = pa.array(np.full(keys.size, BEGIN + batch * MINUTE // 60), pa.timestamp("us", "UTC"))
         path = f"{folder}/{batch:04}.parquet"
         pq.write_table(pa.table({"ts": ts, "k": keys * 7919, "v": rng.random(keys.size)}), path)
         os.utime(path, (10**9 + batch, 10**9 + batch))
-    return folder
+    return filling
 
 
 class Growth:
     """The streams of one size, and what their batches take."""
 
     def __init__(self, spark: Any, base: str, cells: int, places: int, batches: int, rows: int) -> None:
-        self.spark, self.base, self.places, self.batches = spark, base, places, batches
-        self.folder = write(f"{base}/in", cells * places, batches, rows)
+        self.spark, self.base, self.places, self.folder = spark, base, places, f"{base}/in"
+        self.filling = write(self.folder, cells * places, batches, rows)
+        self.files = self.filling + batches
         spark.conf.set("spark.sql.shuffle.partitions", places)
 
     def took(self, ways: list[str]) -> dict[str, list[float]]:
-        """Milliseconds of the batches after the first two."""
+        """Milliseconds of the batches after those that fill the state and one more."""
         found: dict[str, list[float]] = {}
         for way in ("held", "cold"):
             if way in ways:
-                found[way] = self._run(way, lambda way=way: self._ours(way))[2:]
+                found[way] = self._run(way, lambda way=way: self._ours(way))[self.filling + 1 :]
         if {"rocksdb", "again"} & set(ways):
             found |= self._rocksdb()
         return found
 
-    def _stream(self, batches: int) -> Any:
+    def _stream(self, count: int) -> Any:
         """The first files; ``availableNow`` takes those that are there."""
-        files = sorted(os.listdir(self.folder))[: batches + 1]
+        files = sorted(os.listdir(self.folder))[:count]
         some = f"{self.folder}/{{{','.join(files)}}}"
         return self.spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(some)
 
@@ -98,23 +102,23 @@ class Growth:
         spec = sl.Spec("ts", {"w": sl.tumbling("1h")}, aggs, by=["k"], watermark=sl.bounded("1m"))
         hold = 0 if way == "cold" else 1 << 33
         state = f"{self.base}/{way}/state"
-        return window_aggregate(self._stream(self.batches), spec, state, self.places, hold_bytes=hold)
+        return window_aggregate(self._stream(self.files), spec, state, self.places, hold_bytes=hold)
 
-    def _native(self, batches: int) -> Any:
+    def _native(self, count: int) -> Any:
         from pyspark.sql import functions as sf
 
-        held = self._stream(batches).withWatermark("ts", "1 minute").groupBy(sf.window("ts", "1 hour"), "k")
+        held = self._stream(count).withWatermark("ts", "1 minute").groupBy(sf.window("ts", "1 hour"), "k")
         return held.agg(sf.count("*"), sf.sum("v"), sf.max("v"))
 
     def _rocksdb(self) -> dict[str, list[float]]:
         for name, value in ROCKSDB.items():
             self.spark.conf.set(name, value)
-        took = self._run("rocksdb", lambda: self._native(self.batches - 1))
+        took = self._run("rocksdb", lambda: self._native(self.files - 1))
         self.spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
-        again = self._run("rocksdb", lambda: self._native(self.batches))
+        again = self._run("rocksdb", lambda: self._native(self.files))
         for name in ROCKSDB:
             self.spark.conf.unset(name)
-        return {"rocksdb": took[2:], "again": again[:1]}
+        return {"rocksdb": took[self.filling + 1 :], "again": again[:1]}
 
     def _run(self, way: str, frame: Callable[[], Any]) -> list[float]:
         writer = frame().writeStream.format("noop").outputMode("append")
