@@ -50,7 +50,8 @@ class Output:
         The watermark that the results have reached, in the time column's type; None while there is none.
     progress
         How far the results have come along their own times: no later result has an earlier ``"window_start"`` or
-        ``"window_end"`` than these. ``window_start`` is None with data-driven windows other than sessions.
+        ``"window_end"`` than these. ``window_start`` is None if a query has ``whole()``, windows of its user's own, or
+        data-driven windows other than sessions: nobody knows where these begin before their rows come.
 
     Examples
     --------
