@@ -140,7 +140,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
         state.store = state.store.settled()
     packs = rows.codes > plan.policy.packed_keys and plan.packs
     account = batch.account(arrivals.late, arrivals.outside)
-    out = output(state, answers, change, account, arrived=len(arrivals.cells) if packs else None)
+    out = output(state, answers, change, account, arrived=(len(arrivals.cells), rows.time.size) if packs else None)
     return Pushed(state, out, None, rows)
 
 
@@ -548,11 +548,12 @@ def output(
     change: Changed = UNCHANGED,
     account: Account = NO_ACCOUNT,
     coming: Mask | None = None,
-    arrived: int | None = None,
+    arrived: tuple[int, int] | None = None,
     all_of_them: bool = False,
 ) -> Output:
     """The answers in Arrow, the account of rows, and the size of the state after cells were dropped. ``arrived``: how
-    many cells the push has brought, if runs may be packed now. ``all_of_them``: no result waits for a later push."""
+    many cells of how many rows the push has brought, if runs may be packed now. ``all_of_them``: no result waits for a
+    later push."""
     plan, keys = state.plan, state.keys
     windows = _windows(state, answers, change, all_of_them)
     told = plan.policy.accounts or any(map(len, answers))
@@ -560,7 +561,7 @@ def output(
         # after answers have read the keys; keys of a table that is wholly in memory will probably come again
         keys = forget(state, keys, () if plan.policy.accounts else answers)
     if arrived is not None:
-        state.store = state.store.at_rest(arrived)
+        state.store = state.store.at_rest(*arrived)
     if not plan.policy.accounts:
         return Output(windows, plan.no_windows, Stats(), None)
     late, kept = account.late, 0

@@ -15,8 +15,8 @@ Bytes per cell, and CPU of a push relative to the same cells not packed (busy ma
 
 - count and sum, sliding windows of 1 k to 100 k keys: 56 -> 33 to 37 bytes, 1.0 to 1.3 times the CPU;
 - 16 words, mostly cells of one row: 160 -> 37 bytes, 1.3 times the CPU;
-- cells that the next push drops (tumbling windows, a push each): 1.2 times the CPU, and 2 times with 16 words. Such
-  cells are not packed.
+- cells that the next push drops (tumbling windows, a push each): 160 -> 20 to 60 bytes, 1.05 to 1.15 times the CPU, if
+  they are few beside the rows of a push. Otherwise such cells are not packed.
 
 On disk, a run is one section of bytes with all words packed (:func:`written`). A reader unpacks what it needs.
 
@@ -42,7 +42,6 @@ from slicing.kernels import packed as kernels
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.system.arrays import Ints, Mask
 
-NARROW = 1 << 32  # 4 bytes hold this many different values
 SLICE = 24  # bytes of a slice in the directory and in arrays made from it
 SINGLE = 0.1  # from this share on, cells of one row are packed separately
 PIECE = 1024  # cells; for each piece the number of cells of one row before it is stored
@@ -114,6 +113,8 @@ class Packed(Cells):
 
     @property
     def end(self) -> Ints:
+        if self.one_slice:
+            return np.full(self._size, self.slice_ends[0])
         return np.repeat(self.slice_ends, np.diff(self.slices(), append=self._size))
 
     @property
@@ -152,6 +153,8 @@ class Packed(Cells):
 
     def _part(self, first: int, size: int) -> Packed:
         """A range of adjacent cells, as a view."""
+        if size == self._size:
+            return self
         starts, ends = self.slices(), self.slice_ends
         if not size:
             return Packed(self._kept, ends[:0], starts[:0], self._at, 0)
@@ -176,10 +179,10 @@ class _Kept:
             else:
                 self.blocks.append(block)
                 self.cell += block.itemsize * block.shape[1]
-        tables = [np.require(table, requirements=["C", "W"]) for table in tables]
+        tables = list(map(_of_one_type, tables))
         single = cells.meta[:, ROWS] == 1 if wide else np.zeros(0, np.bool_)
         some = SINGLE * len(cells) <= np.count_nonzero(single) < len(cells) and wide
-        self.words: _Words | _Apart = _Apart(single, tables) if some else _Words(tables)
+        self.words: _Words | _Apart = _Apart(single, tables) if some else _Words(_by_word(tables))
         self.cell += self.words.cell
 
     def of(self, some: slice, size: int, where: _Where) -> Ints:
@@ -205,41 +208,17 @@ _ALL = _Where((0,))
 
 
 class _Words:
-    """The words of some tables side by side. Of the first table, the ends of slices are left out."""
+    """The words of a table without its first word, the ends of slices."""
 
     cell: float  # bytes of one cell
 
-    def __init__(self, tables: Sequence[Ints]) -> None:
-        bounds = np.cumsum([0, *(table.shape[1] for table in tables)])
-        words, size = int(bounds[-1]), len(tables[0])
-        self.low, high = np.empty((2, words), np.int64)
-        for table, (first, last) in zip(tables, pairwise(bounds), strict=True):
-            kernels.spans(table, self.low[first:last], high[first:last])
-        columns = [(table, w) for table in tables for w in range(table.shape[1])]
-        known: dict[tuple[int, int], list[int]] = {}  # words by their smallest and largest value
-        form, narrow, wide, copies = [kernels.SAME] * words, 0, 0, dict[int, int]()
-        for w, span in enumerate(zip(self.low.tolist(), high.tolist(), strict=True)):
-            if w == END or span[0] == span[1]:
-                continue
-            others = known.get(span)
-            if others is None:
-                known[span] = [w]
-            else:
-                same = [v for v in others if kernels.alike(*columns[w], *columns[v])]
-                if same:
-                    copies[w] = same[0]
-                    continue
-                others.append(w)
-            if span[1] - span[0] < NARROW:
-                form[w], narrow = narrow, narrow + 1
-            else:
-                form[w], wide = kernels.WIDE - wide, wide + 1
-        self.form = np.array(form, np.int64)
+    def __init__(self, table: Ints) -> None:
+        """``table``: a row for each word."""
+        words, size = table.shape
+        self.low, high, self.form = np.empty((3, words), np.int64)
+        narrow, wide = kernels.survey(table, CODE, self.low, high, self.form)
         self.narrow, self.wide = np.empty((narrow, size), np.uint32), np.empty((wide, size), np.int64)
-        for table, (first, last) in zip(tables, pairwise(bounds), strict=True):
-            kernels.pack(table, self.form[first:last], self.low[first:last], self.narrow, self.wide)
-        for w, v in copies.items():
-            self.form[w] = self.form[v]
+        kernels.pack(table, self.form, self.low, self.narrow, self.wide)
         self.cell = 4 * narrow + 8 * wide
 
     @classmethod
@@ -270,7 +249,7 @@ class _Apart:
         pieces = np.add.reduceat(single, np.arange(0, single.size, PIECE), dtype=np.int64)
         self._before = np.append(0, np.cumsum(pieces))
         cells = [which.nonzero()[0] for which in (single, ~single)]
-        self._parts = [_Words([table.take(of, axis=0) for table in tables]) for of in cells]
+        self._parts = [_Words(_by_word(tables, of)) for of in cells]
         self.cell = 1 + sum(part.cell * of.size for part, of in zip(self._parts, cells, strict=True)) / single.size
 
     def places(self, first: int, size: int) -> _Where:
@@ -284,14 +263,33 @@ class _Apart:
             part.spread(out, column, some, first, at)
 
 
+def _of_one_type(table: Ints) -> Ints:
+    """The table as kernels are compiled for it: in rows, and not read-only."""
+    flags = table.flags
+    return table if flags.c_contiguous and flags.writeable else np.require(table, requirements=["C", "W"])
+
+
+def _by_word(tables: Sequence[Ints], some: Ints | None = None) -> Ints:
+    """The words of several tables, a row for each word: of all cells, or of some."""
+    size, first = len(tables[0]) if some is None else some.size, 0
+    out = np.empty((sum(table.shape[1] for table in tables), size), np.int64)
+    for table in tables:
+        if some is None:
+            kernels.put(table, out, first)
+        else:
+            kernels.put_some(table, some, out, first)
+        first += table.shape[1]
+    return out
+
+
 # --- on disk ----------------------------------------------------------------------------------------------------------
 
 
 def written(cells: Cells) -> list[bytes | memoryview]:
     """Cells as pieces of bytes; equal cells give equal bytes. There is at least one cell; cells have no fragments, and
     their partials are words."""
-    tables = [np.require(table, requirements=["C", "W"]) for table in (cells.meta, *cells.blocks)]
-    words, ends = _Words(tables), np.ascontiguousarray(cells.slice_ends)
+    tables = list(map(_of_one_type, (cells.meta, *cells.blocks)))
+    words, ends = _Words(_by_word(tables)), np.ascontiguousarray(cells.slice_ends)
     sizes = _SIZES.pack(MARK, len(cells), ends.size, words.form.size, len(words.wide), len(words.narrow))
     arrays = (ends, cells.slices(), words.form, words.low, words.wide, words.narrow)
     return [sizes, *(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data for array in arrays)]

@@ -46,10 +46,12 @@ class Policy:
     fused_cells: int = 256  # with fewer cells, or items of their lists, it does not pay to look for cells to fuse
 
     packed_keys: int = 128  # with so few keys or fewer, runs of their cells are too small to be packed
-    packed_cells: int = 1024  # fewest cells of a run that is packed
+    packed_cells: int = 512  # fewest cells of a run that is packed
     packed_slice: int = 8  # fewest cells a slice, likewise: each slice has an entry of its own
     packed_words: int = 12  # words of partials that count as wide: pushes that read all of them take 1.1 to 1.2x
     packed_pushes: tuple[float, float] = (4, 1.5)  # pushes that a packed run must last; with such partials
+    packed_free: int = 512  # cells of such partials that are packed at each push: it takes some hundredths of the push
+    packed_rows: int = 16  # and one more cell for each so many rows of a push, likewise
 
     # kept rows
     step_rows: int = 1 << 20  # rows that become final at a time: their results reuse the memory of the rows before

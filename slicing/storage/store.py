@@ -151,17 +151,21 @@ class Store:
             runs.append(self._merged(older, newer))
         return self.of(tuple(runs))
 
-    def at_rest(self, coming: int) -> Store:
-        """Pack runs that the next pushes will not merge, if each push brings about ``coming`` cells."""
-        return but(self, runs=tuple([self._rested(run, coming) for run in self.runs]))
+    def at_rest(self, coming: int, rows: int) -> Store:
+        """Pack runs that the next pushes will not merge, and wide cells if that is cheap beside a push.
 
-    def _rested(self, run: Cells, coming: int) -> Cells:
+        Each push brings about ``coming`` cells of ``rows`` rows.
+        """
+        return but(self, runs=tuple([self._rested(run, coming, rows) for run in self.runs]))
+
+    def _rested(self, run: Cells, coming: int, rows: int) -> Cells:
         if isinstance(run, Packed):
             return run.rested()
         if isinstance(run, Unread) and run.unread:
             return run
         policy, wide = self.plan.policy, self.plan.wide
-        fewest = max(policy.packed_cells, policy.packed_pushes[wide] * coming)
+        cheap = wide and len(run) <= policy.packed_free + rows // policy.packed_rows
+        fewest = policy.packed_cells if cheap else max(policy.packed_cells, policy.packed_pushes[wide] * coming)
         if len(run) < fewest or len(run) < policy.packed_slice * run.slice_ends.size:
             return run
         return Packed.of(run, self.plan.lanes, wide)

@@ -209,3 +209,21 @@ def test_cells_of_one_row_are_packed_by_themselves() -> None:
     assert isinstance(run, Packed)
     assert (found.stats.bytes - state.keys.nbytes) / found.stats.cells < 32
     assert ops[0].flush().windows.equals(ops[1].flush().windows)
+
+
+@pytest.mark.parametrize(("rows", "ones", "is_packed"), [(8000, 700, True), (8000, 1200, False), (700, 600, False)])
+def test_open_slices_of_wide_cells_are_packed_if_they_are_few_for_a_push(rows: int, ones: int, is_packed: bool) -> None:
+    """Their cells leave with the next push, so packing them must be cheap beside it."""
+    aggs = {c + f: getattr(sl, f)(c) for c in "vw" for f in ("sum", "min", "max", "std")}
+    spec = sl.Spec("t", {"w": sl.tumbling("1s")}, aggs, by=["k"], watermark=sl.ordered())
+    rng, ops = np.random.default_rng(ones), [sl.Operator(spec), sl.Operator(spec, policy=Policy(packed_cells=1 << 60))]
+    for push in range(4):
+        key = np.append(np.arange(ones), rng.integers(ones, ones + 50, rows - ones)) + 10_000 * (push // 2)
+        time = np.sort(rng.integers(0, 10**9, rows)) + START + push * 10**9
+        columns = {"t": pa.array(time, pa.timestamp("ns")), "k": rng.permutation(key), "v": rng.integers(0, 999, rows)}
+        found, wanted = (op.push(pa.record_batch(columns | {"w": columns["v"] + push})) for op in ops)
+        assert found.windows.equals(wanted.windows)
+        (run,) = ops[0]._now.store.runs
+        assert isinstance(run, Packed) == is_packed
+        assert (found.stats.bytes < wanted.stats.bytes - 90 * found.stats.cells) == is_packed
+    assert ops[0].flush().windows.equals(ops[1].flush().windows)
