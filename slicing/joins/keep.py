@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from slicing.columns.key_marks import KeyMarks
-from slicing.joins.pairs import find
+from slicing.joins.pairs import Key, find, later
 from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.progress import Marks
 from slicing.joins.sides import UNFIT, Done, Run, Side, not_done
 from slicing.joins.within import LEAST, MOST, RIGHT, Band
 from slicing.kernels.band import latest_of_codes, least_of_codes
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import Array, Ints, Mask
 
 
 def done_by_key(plan: TwoSides, side: int, marks: KeyMarks, codes: int) -> Done:
@@ -70,24 +72,20 @@ def _not_followed(plan: JoinPlan, left: Side, right: Side, mark: int, codes: int
         latest_of_codes(run.code, run.time, run.name, least, behind, right.flags, np.int64(right.base), UNFIT, latest)
         code = np.flatnonzero(latest >= 0)
         found = _order_of(run, latest[code])
-        better = ~there[code] | _after(found, [known[code] for known in best])
+        better = ~there[code] | later(found, _of(best, code))
         code = code[better]
         there[code] = True
         for known, new in zip(best, found, strict=True):
             known[code] = new[better]
     rows = [_order_of(run, slice(None)) for run in right.runs]
-    return [
-        ~(there[run.code] & _after([known[run.code] for known in best], own))
-        for run, own in zip(right.runs, rows, strict=True)
-    ]
+    return [~(there[run.code] & later(_of(best, run.code), own)) for run, own in zip(right.runs, rows, strict=True)]
 
 
-def _order_of(run: Run, rows: Ints | slice) -> list[Ints]:
+def _order_of(run: Run, rows: Ints | slice) -> Key:
     time, name = run.time[rows], run.name[rows]
-    return [time, np.zeros(time.size, np.int64) if run.sequence is None else run.sequence[rows], name]
+    return time, np.zeros(time.size, np.int64) if run.sequence is None else run.sequence[rows], name
 
 
-def _after(one: list[Ints], other: list[Ints]) -> Mask:
-    (time, sequence, name), (time2, sequence2, name2) = one, other
-    last = (sequence > sequence2) | ((sequence == sequence2) & (name > name2))
-    return (time > time2) | ((time == time2) & last)
+def _of(best: Sequence[Ints], code: Array) -> Key:
+    time, sequence, name = best
+    return time[code], sequence[code], name[code]

@@ -154,7 +154,8 @@ def _chosen_in(match: str, time: Ints, hit: Hit) -> Ints:
 Key = tuple[Ints, Ints, Ints]  # time, sequence, name
 
 
-def _later(time: Ints, one: Key, other: Key) -> Mask:
+def later(one: Key, other: Key) -> Mask:
+    """Whether ``one`` is later, by time, then by sequence, then by name."""
     (t, s, n), (t2, s2, n2) = one, other
     return (t > t2) | ((t == t2) & ((s > s2) | ((s == s2) & (n > n2))))
 
@@ -163,7 +164,7 @@ def _nearer(time: Ints, one: Key, other: Key) -> Mask:
     """Whether ``one`` is nearer. If both are equally near, the earlier one wins; at equal times the last one."""
     far, far2 = _distance(time, one[0]), _distance(time, other[0])
     same = one[0] == other[0]
-    return (far < far2) | ((far == far2) & ~same & (one[0] < other[0])) | (same & _later(time, one, other))
+    return (far < far2) | ((far == far2) & ~same & (one[0] < other[0])) | (same & later(one, other))
 
 
 def _distance(time: Ints, other: Ints) -> Unsigned:
@@ -173,8 +174,8 @@ def _distance(time: Ints, other: Ints) -> Unsigned:
 
 
 _BETTER: dict[str, Callable[[Ints, Key, Key], Mask]] = {
-    "last": _later,
-    "first": lambda time, one, other: _later(time, other, one),
+    "last": lambda time, one, other: later(one, other),
+    "first": lambda time, one, other: later(other, one),
     "nearest": _nearer,
 }
 

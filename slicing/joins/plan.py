@@ -16,6 +16,7 @@ from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import decoded, is_binary, is_text, plain
 from slicing.joins.spec import JoinSpec
 from slicing.joins.within import LEFT, RIGHT, Band, Windows, Within, bound
+from slicing.query.type_checks import check_sequence
 from slicing.query.watermark import Watermark
 from slicing.times.durations import NS, Duration
 from slicing.times.measure import Measure
@@ -166,7 +167,7 @@ class JoinPlan(TwoSides):
         self.spec, self.sequence = spec, spec.sequence
         self.within: Band | Windows = bound(spec, self.measure)
         if spec.sequence is not None and known[RIGHT]:
-            _check_sequence(spec.sequence, column_type(right, spec.sequence))
+            check_sequence(spec.sequence, column_type(right, spec.sequence))
         self.sources = self._sources()
         self.output = pa.schema([(source.name, source.type) for source in self.sources])
         if spec.windowed and not spec.left_only:
@@ -352,8 +353,3 @@ def _merged(left: pa.DataType, right: pa.DataType, common: pa.DataType) -> pa.Da
         text = is_text(common)
         return (pa.large_string() if text else pa.large_binary()) if large else pa.string() if text else pa.binary()
     return common
-
-
-def _check_sequence(name: str, type: pa.DataType) -> None:
-    if not (t.is_integer(type) or t.is_timestamp(type) or t.is_date(type) or t.is_time(type)) or type == pa.uint64():
-        raise TypeError(f"sequence column {name!r} has type {type}; it must be an integer (not uint64) or a time")

@@ -643,6 +643,8 @@ def test_ties_in_time_go_to_the_last_by_sequence_then_arrival() -> None:
     assert sl.join(left(5), right(5, 5, 5, s=[3, 2, 1]), **spec, sequence="s")["b"].to_pylist() == [0]
     assert sl.join(left(5), right(5, 5, 5, s=[3, None, 1]), **spec)["b"].to_pylist() == [2]
     assert sl.join(left(5), right(5, 5, s=pa.array([None, -7])), **spec, sequence="s")["b"].to_pylist() == [1]
+    for sequence in (pa.array([2**64 - 1, 2**63, 5], pa.uint64()), pa.array([7, -3, -8], pa.duration("us"))):
+        assert sl.join(left(5), right(5, 5, 5, s=sequence), **spec, sequence="s")["b"].to_pylist() == [0]
 
 
 @pytest.mark.parametrize("size", [2006, 2001, 1])
