@@ -38,6 +38,10 @@ TEXTS |= {"at most": sl.argmax("f", "s"), "kinds": sl.count_distinct("s"), "mode
 LISTS = {"middle": sl.median("f"), "all": sl.collect("v", at_most=5), "texts": sl.collect("s", at_most=3)}
 LISTS |= {"best": sl.top_k("v", 2), "some": sl.sample("s", 3), "three": sl.quantile("v", 0.3)}
 
+ADD = {"combine": lambda a, b: a + b, "lower": lambda s: s, "identity": 0.0, "inputs": ["f"]}
+UDAFS = {"double": sl.udaf("double", lambda x: 2.0 * x, **ADD, commutative=True)}
+UDAFS |= {"latest": sl.udaf("latest", lambda x: x, **(ADD | {"combine": lambda a, b: a if b == 0.0 else b}))}
+
 
 def rows(names: list[str], batch: int, size: int = 120) -> pa.Table:
     """A second of nanoseconds, some of it late; with as many keys as the columns make together."""
@@ -64,7 +68,7 @@ def test_places_answer_what_one_operator_answers(case: int) -> None:
     if case % 2:
         windows["visit"] = sl.session("20ms")
     more: dict[str, Any] = {"allowed_lateness": "1s", "emit": "updates"} if case % 4 == 2 else {}
-    aggs = AGGS | (TEXTS if case % 3 == 1 else {}) | (LISTS if case % 3 == 2 else {})
+    aggs = AGGS | [UDAFS, TEXTS, LISTS][case % 3]
     spec = sl.Spec("ts", windows, aggs, by=names, watermark=sl.bounded("100ms"), **more)
     count, readers = chance.choice([1, 3, 7]), chance.choice([1, 2, 5])
     operator, schema = sl.Operator(spec), rows(names, 0).schema
