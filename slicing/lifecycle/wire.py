@@ -1,7 +1,7 @@
 """Partial slices on their way between processes: the cells of each place as words, one after the other.
 
-    how many cells, keys, and values of each ranked column, the bytes of each of the following columns
-    words | key columns | values of ranked columns | items of lists
+    how many cells, keys, and values of each ranked column; the bytes of each key column, values and items
+    meta | words of each lane | key columns | values of ranked columns | items of lists
 
 The bytes of all places are cut from one table that is sorted by place. A place joins the bytes of all senders before it
 converts them. So a pair of a sender and a place costs only a few slices of bytes on either side. In place of a cell's
@@ -23,6 +23,7 @@ from slicing.cells.lists import Lists
 from slicing.cells.ranked import CellOf, map_ranks
 from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.columns.arrow_out import array_of
+from slicing.columns.order import stable_order
 from slicing.columns.values import has_offsets, ranks
 from slicing.kernels.cells import CODE
 from slicing.lifecycle.state import State
@@ -47,53 +48,46 @@ class _Column(Protocol):
 def cut(state: State, count: int) -> list[bytes]:
     """For each of ``count`` places the cells of its keys; empty bytes if there are none."""
     cells, plan = state.store.consolidated().table(), state.plan
-    columns: list[tuple[_Column, list[int]]] = []  # and where each place begins
+    some = count if state.keys is not None else 1  # places that may get cells
+    keys: list[pa.Array] = []
     if state.keys is None:
-        count_of_places, count = count, 1
-        sent, number, of_cell = cells, cells.code, np.zeros(len(cells), np.int64)
-        first_key = np.zeros(2, np.int64)
+        place, first_key, meta = np.zeros(len(cells), np.int64), np.zeros(2, np.int64), cells.meta
     else:
-        count_of_places = count
-        codes = np.arange(len(state.keys))
-        place = (state.keys.hashes(codes) % np.uint64(count)).astype(np.int64)
-        keys = np.argsort(place, kind="stable")
-        first_key = _firsts(place, count)
-        number = np.empty(keys.size, np.int64)
-        number[keys] = codes - first_key[place[keys]]
-        of_cell = place[cells.code]
-        order = np.argsort(of_cell, kind="stable")
-        sent, of_cell = cells.take(order), of_cell[order]
-        number = number[sent.code]
-        columns += [(_column(array), first_key.tolist()) for array in state.keys.values(keys)]
-    first_cell = _firsts(of_cell, count)
+        place_of = (state.keys.hashes(np.arange(len(state.keys))) % np.uint64(count)).astype(np.int64)
+        by_place, first_key = stable_order(place_of), _firsts(place_of, count)
+        number = np.empty(by_place.size, np.int64)
+        number[by_place] = np.arange(by_place.size) - first_key[place_of[by_place]]
+        keys = state.keys.values(by_place)
+        place, code = place_of[cells.code], cells.code
+        if count > 1:
+            order = stable_order(place)
+            cells, place, code = cells.take(order), place.take(order), code.take(order)
+        meta = cells.meta.copy()
+        meta[:, CODE] = number[code]
+    first_cell = _firsts(place, some)
     known = [first_cell, first_key]
+    columns: list[tuple[_Column, list[int]]] = [(_column(array), first_key.tolist()) for array in keys]
     for name in plan.ranked:
-        sent, values, first_value = _own_values(plan, sent, of_cell, name, state.pools[name], count)
-        columns.append((_column(values), first_value.tolist()))
+        cells, values, first_value = _own_values(plan, cells, place, name, state.pools[name], some)
         known.append(first_value)
-    tables = [np.concatenate([sent.meta[:, :CODE], number[:, None], sent.meta[:, CODE + 1 :]], axis=1)]
-    for block in sent.blocks:
+        columns.append((_column(values), first_value.tolist()))
+    tables = [(_Words.of(meta), first_cell.tolist())]
+    for block in cells.blocks:
         if isinstance(block, Lists):
             lists = block.whole()
-            tables.append(np.diff(lists.at)[:, None])
             columns.append((_Words.of(lists.items), lists.at[first_cell].tolist()))
-        else:
-            tables.append(block)
-    words, bounds = _Words.of(np.hstack(tables)), first_cell.tolist()
-    head = _head(len(plan.key_types), len(plan.ranked), len(columns) - len(plan.key_types) - len(plan.ranked))
-    numbers = [np.diff(firsts).tolist() for firsts in known]
-    out = []
-    for p in range(count):
-        if bounds[p] == bounds[p + 1]:
-            out.append(b"")
-            continue
-        pieces = [column.cut(firsts[p], firsts[p + 1]) for column, firsts in columns]
-        sizes = [sum(map(len, piece)) for piece in pieces]
-        told = head.pack(*(of_place[p] for of_place in numbers), *sizes)
-        out.append(
-            b"".join([told, *words.cut(bounds[p], bounds[p + 1]), *(part for piece in pieces for part in piece)])
-        )
-    return out + [b""] * (count_of_places - count)
+            block = np.diff(lists.at)[:, None]
+        tables.append((_Words.of(block), first_cell.tolist()))
+    head = _head(len(keys), len(plan.ranked), len(columns) - len(keys) - len(plan.ranked))
+    counts = np.diff(np.array(known)).T.tolist()
+    out = [b""] * count
+    for p in range(some):
+        if counts[p][0]:
+            words = [part for column, first in tables for part in column.cut(first[p], first[p + 1])]
+            others = [column.cut(first[p], first[p + 1]) for column, first in columns]
+            sizes = [sum(map(len, parts)) for parts in others]
+            out[p] = b"".join([head.pack(*counts[p], *sizes), *words, *(part for parts in others for part in parts)])
+    return out
 
 
 def _own_values(
@@ -136,7 +130,7 @@ class _Words(NamedTuple):
 
     @staticmethod
     def of(table: Ints) -> _Words:
-        return _Words(memoryview(table.tobytes()), 8 * table.shape[1])
+        return _Words(np.ascontiguousarray(table).view(np.uint8).reshape(-1).data, 8 * table.shape[1])
 
     def cut(self, first: int, last: int) -> list[memoryview]:
         return [self.data[first * self.width : last * self.width]]
@@ -219,35 +213,35 @@ class _Group(NamedTuple):
         widths = [plan.meta_words, *(1 if isinstance(block, Lists) else block.shape[1] for block in kinds)]
         lists = sum(isinstance(block, Lists) for block in kinds)
         head = _head(len(types), len(values), lists)
-        words: list[Bytes] = []
         counts = np.empty((2 + len(values), len(pieces)), np.int64)
+        tables: list[list[Bytes]] = [[] for _ in widths]
         columns: list[list[Bytes]] = [[] for _ in range(len(types) + len(values) + lists)]
         for p, view in enumerate(pieces):
-            piece = memoryview(view)
-            told = head.unpack_from(piece)
-            counts[:, p] = told[: len(counts)]
-            at = head.size + 8 * sum(widths) * told[0]
-            words.append(piece[head.size : at])
-            for column, size in zip(columns, told[len(counts) :], strict=True):
+            piece, at = memoryview(view), head.size
+            known = head.unpack_from(piece)
+            counts[:, p] = known[: len(counts)]
+            for table, width in zip(tables, widths, strict=True):
+                table.append(piece[at : at + 8 * width * known[0]])
+                at += 8 * width * known[0]
+            for column, size in zip(columns, known[len(counts) :], strict=True):
                 column.append(piece[at : at + size])
                 at += size
-        meta, *tables = np.split(_words_of(words, sum(widths)), np.cumsum(widths)[:-1], axis=1)
-        meta = meta.copy()
+        meta, *words = map(_words_of, tables, widths)
         piece_of = np.repeat(np.arange(len(pieces)), counts[0])
         if keys is not None:
             arrays = [_array(type, column, counts[1].tolist()) for type, column in zip(types, columns, strict=False)]
             codes = keys.encode_values(arrays)
             meta[:, CODE] = codes[meta[:, CODE] + (np.cumsum(counts[1]) - counts[1])[piece_of]]
-        known = zip(values, columns[len(types) :], counts[2:], strict=False)
-        found = [_array(type, column, sizes.tolist()) for type, column, sizes in known]
+        of_values = zip(values, columns[len(types) :], counts[2:], strict=False)
+        found = [_array(type, column, sizes.tolist()) for type, column, sizes in of_values]
         items = iter(columns[len(types) + len(values) :])
         blocks: list[Block] = []
-        for kind, table in zip(kinds, tables, strict=True):
+        for kind, block in zip(kinds, words, strict=True):
             if isinstance(kind, Lists):
-                at_item = np.append(0, np.cumsum(table[:, 0]))
+                at_item = np.append(0, np.cumsum(block))
                 blocks.append(Lists(at_item, _words_of(next(items), kind.items.shape[1])))
             else:
-                blocks.append(np.ascontiguousarray(table))
+                blocks.append(block)
         return _Group(Cells(meta, tuple(blocks)), piece_of, found, [np.cumsum(c) - c for c in counts[2:]])
 
     def reranked(self, plan: Plan, at: int, rank: Ints) -> _Group:
@@ -262,7 +256,7 @@ class _Group(NamedTuple):
 
 
 def _words_of(parts: Sequence[Bytes], width: int) -> Ints:
-    return np.frombuffer(b"".join(parts), np.int64).reshape(-1, width)
+    return np.frombuffer(bytearray().join(parts), np.int64).reshape(-1, width)  # not read-only, as kernels expect
 
 
 def _array(type: pa.DataType, parts: Sequence[Bytes], counts: Sequence[int]) -> pa.Array:
