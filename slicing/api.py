@@ -114,7 +114,7 @@ def all_windows(
 ) -> pa.Table:
     """The result of :func:`aggregate` in Arrow's long layout, run with a policy."""
     threads = min(cores(), MOST) if threads is None else threads
-    operator = Operator(spec.patient, threads=threads, policy=policy.told(accounts=False))
+    operator = Operator(spec.patient, threads=threads, policy=policy.with_arguments(accounts=False))
     time = "" if isinstance(spec.time, ProcessingTime) else spec.time
     found = batches(data, Wanted(spec.columns(), time, _bounds(spec, between), threads))
     closed: list[pa.Table] = []

@@ -250,12 +250,12 @@ def _header(parts: Parts, names: tuple[str, ...], counts: dict[str, int] | None 
         which = sum(1 << _SECTIONS.index(name) for name in names)
         known = sum(1 << at for at, time in enumerate(times) if time is not None)
         return _PLAIN.pack(0, which, known, columns.mark, *(time or 0 for time in times))
-    told: dict[str, Any] = {"progress": parts.progress.to_json(), "newest": times[1], "oldest": times[2]}
-    told |= {"sections": names, "types": columns.told, "mark": columns.mark}
-    return json.dumps(told | ({} if counts is None else {"counts": counts})).encode()
+    header: dict[str, Any] = {"progress": parts.progress.to_json(), "newest": times[1], "oldest": times[2]}
+    header |= {"sections": names, "types": columns.type_names, "mark": columns.mark}
+    return json.dumps(header | ({} if counts is None else {"counts": counts})).encode()
 
 
-class _Told(NamedTuple):
+class _Header(NamedTuple):
     """The content of a reader's header."""
 
     sections: Sequence[str]
@@ -267,14 +267,14 @@ class _Told(NamedTuple):
     counts: Mapping[str, int] | None = None
 
 
-def _told(header: memoryview) -> _Told:
+def _read_header(header: memoryview) -> _Header:
     """Read what ``_header`` has written."""
     if header[0]:
-        told = json.loads(bytes(header))
-        return _Told(progress=Progress.from_json(told.pop("progress")), **told)
+        fields = json.loads(bytes(header))
+        return _Header(progress=Progress.from_json(fields.pop("progress")), **fields)
     _, which, known, mark, largest, newest, oldest = _PLAIN.unpack(header)
     progress = Progress(largest) if known & 1 else _NO_PROGRESS
-    return _Told(_SOME[which], progress, newest if known & 2 else None, oldest if known & 4 else None, mark)
+    return _Header(_SOME[which], progress, newest if known & 2 else None, oldest if known & 4 else None, mark)
 
 
 def _rows_by_key(state: State, rows: pa.Table, count: int) -> list[bytes]:
@@ -298,22 +298,22 @@ def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
 class _Arrived:
     """The unpacked partial slices of one process."""
 
-    told: _Told
+    header: _Header
     sections: dict[str, Any]
 
 
 def _unpacked(state: State, blob: bytes) -> _Arrived:
     found = unbundled(blob)
-    told = _told(found[0])
+    header = _read_header(found[0])
     sections: dict[str, Any] = {}
-    for name, section in zip(told.sections, found[1:], strict=True):
+    for name, section in zip(header.sections, found[1:], strict=True):
         if name in ("late", "rows"):
             rows = sections[name] = table_of(section)
             state.plan.columns.check(rows.schema)
         else:
-            state.plan.columns.check_told(told.types, told.mark)
+            state.plan.columns.check_type_names(header.types, header.mark)
             sections[name] = section
-    return _Arrived(told, sections)
+    return _Arrived(header, sections)
 
 
 # --- the reduce side --------------------------------------------------------------------------------------------------
@@ -330,13 +330,13 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
     state = state_of(operator).draft()
     plan, arrived = state.plan, [_unpacked(state, blob) for blob in sorted(blobs)]
     reached = reached_by(state)
-    told = [a.told for a in arrived]
-    for progress in _joined(told):
+    headers = [a.header for a in arrived]
+    for progress in _joined(headers):
         state.progress = plan.spec.watermark.joined(state.progress, progress, plan.measure)
     if prompt:
         reached = reached_by(state)
     state, new, late = _merged(state, arrived)
-    counted = [one.counts for one in told if one.counts is not None]
+    counted = [one.counts for one in headers if one.counts is not None]
     counts = {name: sum(counts[name] for counts in counted) for name in COUNTS}
     tables = [a.sections["rows"] for a in arrived if "rows" in a.sections]
     if tables or plan.asks_rows:
@@ -349,8 +349,8 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
         counts["late"] += new.late.size
         counts["outside"] += new.outside
         counts["windowed"] += len(rows) - new.late.size - new.outside
-    state.newest = latest([state.newest, *(one.newest for one in told)])
-    state.oldest = earliest([state.oldest, *(one.oldest for one in told)])
+    state.newest = latest([state.newest, *(one.newest for one in headers)])
+    state.oldest = earliest([state.oldest, *(one.oldest for one in headers)])
     answers, change = close(state, reached, flow.admit(state, new), quiet=quiet)
     if plan.early.fires:
         change = flow.fire(state, change, at_push=True)
@@ -359,10 +359,10 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
     return operator._commit(flow.Pushed(state, out))
 
 
-def _joined(told: Sequence[_Told]) -> list[Progress]:
+def _joined(headers: Sequence[_Header]) -> list[Progress]:
     """The progress of all readers. Readers without sources are joined to one."""
-    by_source = [one.progress for one in told if one.progress.sources]
-    return [*by_source, Progress(latest([one.progress.largest for one in told]))]
+    by_source = [one.progress for one in headers if one.progress.sources]
+    return [*by_source, Progress(latest([one.progress.largest for one in headers]))]
 
 
 def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, list[pa.Table]]:

@@ -121,10 +121,10 @@ def explain(
             f"explain's schema must be a pyarrow Schema (table.schema, pyarrow.Schema.from_pandas(frame)) or None; got "
             f"{type(schema).__name__}"
         )
-    return _told(spec, facts(spec, schema, combine))
+    return _explanation(spec, facts(spec, schema, combine))
 
 
-def _told(spec: object, facts: tuple[tuple[str, str], ...]) -> Explanation:
+def _explanation(spec: object, facts: tuple[tuple[str, str], ...]) -> Explanation:
     title = repr(spec)
     return Explanation(title if len(title) <= 600 else title[:597] + "...", facts)
 
@@ -140,7 +140,7 @@ def _of_two(spec: JoinSpec | FeatureSpec, schemas: object) -> Explanation:
                 f"{schemas!r}"
             )
         pair = schemas[0], schemas[1]
-    return _told(spec, join_facts(spec, pair) if isinstance(spec, JoinSpec) else feature_facts(spec, pair))
+    return _explanation(spec, join_facts(spec, pair) if isinstance(spec, JoinSpec) else feature_facts(spec, pair))
 
 
 def _lines(name: str, text: str) -> list[tuple[str, str]]:

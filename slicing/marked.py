@@ -22,7 +22,7 @@ from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
 from slicing.columns.values import NOWHERE, compared, decoded, plain
 from slicing.lifecycle import early
-from slicing.lifecycle.by_key import ENDED, home_of, homes, parted, together, told, without_passed
+from slicing.lifecycle.by_key import ENDED, as_watermarks, home_of, homes, parted, together, without_passed
 from slicing.lifecycle.state import State
 from slicing.push import Batch, Changed, Pushed
 from slicing.query.plan import Plan
@@ -97,7 +97,7 @@ def _moved(
     marks = without_passed(state.plan, state.marks.raised(*new), reached)
     stream = BEGIN if reached is None else reached
     target = np.full(number.size, stream)
-    target[marks.code] = told(state.plan, marks.mark)
+    target[marks.code] = as_watermarks(state.plan, marks.mark)
     parts: dict[int, list[State]] = {}
     for place, home in enumerate(found):
         for until, part in _parts(home, number == place, target):

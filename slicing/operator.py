@@ -109,14 +109,14 @@ class Operator(TakesTurns):
         if max_windows_per_push is not None:
             at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
         thread_count(threads)
-        told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
-        told |= {"max_bytes": max_bytes, "on_full": on_full}
+        arguments: dict[str, Any] = {"combine": combine, "threads": threads, "max_bytes": max_bytes, "on_full": on_full}
+        arguments["max_windows_per_push"] = max_windows_per_push
         if max_bytes is not None:
             at_least_one(max_bytes, "max_bytes", ", or None")
         choice(on_full, "on_full", ("error", "late"))
         if not isinstance(policy, Policy | None):
             raise TypeError(f"policy must be a slicing.query.policy.Policy, or None; got {policy!r}")
-        self._policy = (DEFAULT if policy is None else policy).told(**told)
+        self._policy = (DEFAULT if policy is None else policy).with_arguments(**arguments)
         checked(self._policy.combine, spec)
         self._carries_marks = isinstance(spec.watermark, Punctuated) and bool(spec.watermark.by)
         if self._carries_marks:
@@ -443,9 +443,9 @@ class Operator(TakesTurns):
         policy: Policy | None = None,
     ) -> Operator:
         """The operator that wrote the snapshot. A snapshot of another spec or format, or a damaged one, is refused."""
-        told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
-        told |= {"max_bytes": max_bytes, "on_full": on_full}
-        operator = Operator(spec, **told, layout=layout, policy=policy)
+        arguments: dict[str, Any] = {"combine": combine, "threads": threads, "max_bytes": max_bytes, "on_full": on_full}
+        arguments["max_windows_per_push"] = max_windows_per_push
+        operator = Operator(spec, **arguments, layout=layout, policy=policy)
         state, operator._advanced, operator._ended = snapshot.read(spec, blob, policy=operator._policy)
         operator._state = state
         return operator

@@ -556,8 +556,8 @@ def output(
     later push."""
     plan, keys = state.plan, state.keys
     windows = _windows(state, answers, change, all_of_them)
-    told = plan.policy.accounts or any(map(len, answers))
-    if told and keys is not None and state.store.head is None and len(keys) >= state.crowded:
+    has_output = plan.policy.accounts or any(map(len, answers))
+    if has_output and keys is not None and state.store.head is None and len(keys) >= state.crowded:
         # after answers have read the keys; keys of a table that is wholly in memory will probably come again
         keys = forget(state, keys, () if plan.policy.accounts else answers)
     if arrived is not None:
@@ -623,7 +623,7 @@ def _held_beside(state: State) -> tuple[int, int, int, int]:
         for run in store.runs:  # a slice may have cells in several stores
             slices += run.slices_beside(tuple(seen))
             seen.append(run)
-    for store in state.told.values():  # their slices are counted already
+    for store in state.reported.values():  # their slices are counted already
         more = store.held()
         cells, size = cells + more[1], size + more[2]
     if plan.early.panes_of_rows:

@@ -201,8 +201,8 @@ def _standing(batch: pa.RecordBatch, names: list[str], came: Mask, gone: Mask) -
     count[together] = 0
     at = order[~gone[order]]
     after = np.searchsorted(code[at], code[at], side="right") - np.arange(at.size)  # itself and later ones
-    told = _not_gone(batch, code, np.flatnonzero(together[code]), gone)
-    return np.sort(np.concatenate([at[after <= count[code[at]]], told]))
+    matched = _not_gone(batch, code, np.flatnonzero(together[code]), gone)
+    return np.sort(np.concatenate([at[after <= count[code[at]]], matched]))
 
 
 def _not_gone(batch: pa.RecordBatch, code: Codes, at: Ints, gone: Mask) -> Ints:

@@ -21,7 +21,7 @@ from spark_udfs.held import HOLD_BYTES
 from spark_udfs.native import check_plan, native_windows, refuse_arguments
 from spark_udfs.policy import IN_SPARK
 from spark_udfs.progress import watch
-from spark_udfs.stages import PACKED, Job, told
+from spark_udfs.stages import PACKED, Job, errors_as_rows
 from spark_udfs.types import check_types, spark_schema
 
 
@@ -137,7 +137,7 @@ def window_aggregate(
     else:
         job = replace(job, spec=_seeing_all(spec))
     frame = frame if read else plans.numbered(frame, schema.names)
-    return plans.answered(frame.mapInArrow(told(stages.collect, job, reads=True), spark_schema(PACKED)), job)
+    return plans.answered(frame.mapInArrow(errors_as_rows(stages.collect, job, reads=True), spark_schema(PACKED)), job)
 
 
 def _seeing_all(spec: Spec) -> Spec:

@@ -26,7 +26,7 @@ from slicing.system.bundles import table_bytes, table_of, unbundled
 from slicing.system.sealed import SealError, content_of, header_of
 from spark_udfs.engines import engine
 from spark_udfs.progress import Step
-from spark_udfs.stages import Batches, Query, Taken, entered, results_schema, settle, told
+from spark_udfs.stages import Batches, Query, Taken, entered, errors_as_rows, results_schema, settle
 from spark_udfs.state import FORMAT, HELD, MAGIC, Files, Owner, StateError, Written
 from spark_udfs.types import spark_schema
 
@@ -62,8 +62,8 @@ def cannot(spec: Spec) -> str | None:
     if getattr(spec.watermark, "at_most_ahead", None) is not None:
         return f"watermark={spec.watermark!r}: readers do not know which rows are too far ahead"
     whole = (name for name, window in spec.windows.items() if getattr(window, "full", False))
-    told = (f"windows[{name!r}] with full=True: readers do not know where the stream begins" for name in whole)
-    return next(told, None)
+    reasons = (f"windows[{name!r}] with full=True: readers do not know where the stream begins" for name in whole)
+    return next(reasons, None)
 
 
 def merged(collected: DataFrame, job: Query) -> DataFrame:
@@ -89,7 +89,7 @@ class _Places(StatefulProcessor):
         self._kept = (*values, handle.getListState("changes", "change binary"))
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        for batch in told(partial(self._place, key[0]), self._job)(rows):
+        for batch in errors_as_rows(partial(self._place, key[0]), self._job)(rows):
             yield Row(table=table_bytes(pa.Table.from_batches([batch])))
 
     def _place(self, number: int, job: Query, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
@@ -156,17 +156,17 @@ class InSpark:
     def put(
         self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query
     ) -> Written:
-        told = self.owner.sealed(operator, self.batch, before, blobs, job.prompt, job.policy)
-        if told.few:
-            self.changes.appendValue((bytes(told.data),))
+        sealed = self.owner.sealed(operator, self.batch, before, blobs, job.prompt, job.policy)
+        if sealed.few:
+            self.changes.appendValue((bytes(sealed.data),))
         else:
-            self.base.update((bytes(told.data),))
+            self.base.update((bytes(sealed.data),))
             self.changes.clear()
-        self.mark.update((told.mark,))
-        if told.header["snapshot"] >= job.policy.large:
-            header = header_of(MAGIC, FORMAT, memoryview(told.data), "")[0]
-            HELD.put(self._folder, told.mark, header, operator, size, self.owner.files.hold)
-        return Written(int(told.header["beside"]) + len(told.data), False)
+        self.mark.update((sealed.mark,))
+        if sealed.header["snapshot"] >= job.policy.large:
+            header = header_of(MAGIC, FORMAT, memoryview(sealed.data), "")[0]
+            HELD.put(self._folder, sealed.mark, header, operator, size, self.owner.files.hold)
+        return Written(int(sealed.header["beside"]) + len(sealed.data), False)
 
     @property
     def _folder(self) -> str:

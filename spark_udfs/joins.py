@@ -23,7 +23,7 @@ from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by, watch
-from spark_udfs.stages import PACKED, Answered, gathered, sent, settle, to_places, told
+from spark_udfs.stages import PACKED, Answered, errors_as_rows, gathered, sent, settle, to_places
 from spark_udfs.state import Files
 from spark_udfs.types import check_types, spark_schema
 
@@ -157,14 +157,14 @@ def two_frames(
     sent_as, collected = (PACKED if streams else PIECES), []
     for side, (frame, stage) in enumerate(zip(frames, (collect_left, collect_right), strict=True)):
         frame = frame if formats[side] else plans.numbered(frame, schemas[side].names)
-        collected.append(frame.mapInArrow(told(stage, job, reads=True), spark_schema(sent_as)))
+        collected.append(frame.mapInArrow(errors_as_rows(stage, job, reads=True), spark_schema(sent_as)))
     both = collected[LEFT].unionByName(collected[RIGHT])
     if streams:
         return plans.answered(both, job)
     result = job.rows_schema()
     plans.check_names(result.names, spark.conf.get("spark.sql.caseSensitive") == "true")
     in_turn = by_place(both, count).sortWithinPartitions("piece")
-    return in_turn.mapInArrow(told(answer, job), spark_schema(result))
+    return in_turn.mapInArrow(errors_as_rows(answer, job), spark_schema(result))
 
 
 @dataclass(frozen=True)

@@ -104,12 +104,12 @@ def explain(spec: Spec, schema: pa.Schema | None = None, *, streaming: bool = Tr
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"spark_udfs.explain takes a sl.Spec; got {type(spec).__name__}")
-    told = explain_spec(spec, schema)
+    explanation = explain_spec(spec, schema)
     wrong = cannot(spec, schema, streaming)
     can = f"cannot express {wrong}" if wrong else "; ".join(_shape(n, w, spec, schema) for n, w in spec.windows.items())
     best = ("plan on Spark", _best(spec, wrong, streaming, files))
     stored = [("store='spark'", _stored(spec))] if streaming else []
-    return Explanation(told.title, (*told.facts, best, ("plan='native'", can), *stored))
+    return Explanation(explanation.title, (*explanation.facts, best, ("plan='native'", can), *stored))
 
 
 def _stored(spec: Spec) -> str:
@@ -169,37 +169,37 @@ def _wrong_arguments(spec: Spec) -> Iterator[str | None]:
 
 
 def _wrong_window(name: str, window: Any) -> str | None:
-    told = f"windows[{name!r}], {window!r}"
+    what = f"windows[{name!r}], {window!r}"
     if not isinstance(window, Tumbling | Sliding | Session):
-        return f"{told}: it has tumbling and sliding windows of time, and sessions"
+        return f"{what}: it has tumbling and sliding windows of time, and sessions"
     if not isinstance(window, Session) and (window.full or window.fill):
-        return f"{told}: it has no fill and no full"
+        return f"{what}: it has no fill and no full"
     spans = [window.gap] if isinstance(window, Session) else [window.size, *_every(window)]
     if not all(isinstance(span, Duration) for span in spans):
-        return f"{told}: it has windows of time, not of numbers"
+        return f"{what}: it has windows of time, not of numbers"
     if any(_micros(span) is None for span in [*spans, getattr(window, "offset", 0)]):
-        return f"{told}: its windows have whole microseconds"
+        return f"{what}: its windows have whole microseconds"
     if isinstance(window, Sliding) and window.every.ns > window.size.ns:  # type: ignore[union-attr]
-        return f"{told}: it has no windows with gaps between them"
+        return f"{what}: it has no windows with gaps between them"
     return None
 
 
 def _wrong_aggregate(name: str, agg: Formula, schema: pa.Schema | None) -> str | None:
-    told = f"the aggregate {name!r}, {agg!r}"
+    what = f"the aggregate {name!r}, {agg!r}"
     if not isinstance(agg, Aggregate):
-        return f"{told}: it has no arithmetic of aggregates; compute it behind the windows"
+        return f"{what}: it has no arithmetic of aggregates; compute it behind the windows"
     if agg.function not in CHAINED + AT_ONCE:
-        return f"{told}: it has {', '.join((*CHAINED, *AT_ONCE)[:-1])} and {AT_ONCE[-1]}"
+        return f"{what}: it has {', '.join((*CHAINED, *AT_ONCE)[:-1])} and {AT_ONCE[-1]}"
     if isinstance(agg.column, Derived) or isinstance(agg.flag, Derived):
-        return f"{told}: it takes columns, not expressions; compute them before, by withColumn"
+        return f"{what}: it takes columns, not expressions; compute them before, by withColumn"
     if agg.ddof not in (None, 0, 1):
-        return f"{told}: it has ddof=0 and ddof=1"
+        return f"{what}: it has ddof=0 and ddof=1"
     type = None if schema is None or agg.column not in schema.names else schema.field(agg.column).type
     if type is not None and agg.function in ("sum", "mean", "var", "std"):
         if not (_number(type) or pa.types.is_decimal(type)):
-            return f"{told}, of {type}: it computes with numbers"
+            return f"{what}, of {type}: it computes with numbers"
         if pa.types.is_decimal(type) and type.precision > SUMMED and agg.function in ("sum", "mean"):
-            return f"{told}, of {type}: sums of decimals of more than {SUMMED} digits may not fit 38"
+            return f"{what}, of {type}: sums of decimals of more than {SUMMED} digits may not fit 38"
     return None
 
 
@@ -217,13 +217,13 @@ def _wrong_time(spec: Spec, schema: pa.Schema | None, streams: bool) -> str | No
 
 
 def _wrong_watermark(spec: Spec) -> str | None:
-    told = f"watermark={spec.watermark!r} in a stream"
+    what = f"watermark={spec.watermark!r} in a stream"
     if not isinstance(spec.watermark, Bounded):
-        return f"{told}: it has sl.bounded(delay)"
+        return f"{what}: it has sl.bounded(delay)"
     if spec.watermark.at_most_ahead is not None:
-        return f"{told}: it has no at_most_ahead"
+        return f"{what}: it has no at_most_ahead"
     delay = _micros(spec.watermark.delay)
-    return f"{told}: its delay has whole milliseconds" if delay is None or delay % 1000 else None
+    return f"{what}: its delay has whole milliseconds" if delay is None or delay % 1000 else None
 
 
 def _micros(span: Any) -> int | None:
@@ -419,7 +419,7 @@ def _whole(high: Column, low: Column) -> Column:
 def _fitting(name: str, total: Column, on_overflow: str) -> Column:
     """A sum as 64 bits, or what ``on_overflow`` says if it does not fit."""
     least, most = (sf.lit(str(limit)).cast("decimal(19,0)") for limit in (-(1 << 63), (1 << 63) - 1))
-    told = f"{name} does not fit int64 in a window; on_overflow='null' gives null there"
-    wrong = sf.lit(None) if on_overflow == "null" else sf.raise_error(sf.lit(told))
+    message = f"{name} does not fit int64 in a window; on_overflow='null' gives null there"
+    wrong = sf.lit(None) if on_overflow == "null" else sf.raise_error(sf.lit(message))
     fits = sf.when(total.between(least, most), total.cast("long")).otherwise(wrong.cast("long"))
     return sf.when(total.isNotNull(), fits)

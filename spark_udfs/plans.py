@@ -16,7 +16,7 @@ from spark_udfs import in_spark, stages
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
-from spark_udfs.stages import STATS, Query, results_schema, told
+from spark_udfs.stages import STATS, Query, errors_as_rows, results_schema
 from spark_udfs.state import Files
 from spark_udfs.types import arrow_schema, spark_schema
 
@@ -86,7 +86,7 @@ def answered(collected: DataFrame, job: Query) -> DataFrame:
         job = replace(job, files=job.files.announce())  # no error is possible after this
     if job.files is not None and job.files.in_spark:
         return observed(in_spark.merged(collected, job), job)
-    rows = by_place(collected, job.partitions).mapInArrow(told(stages.merge, job), spark_schema(result))
+    rows = by_place(collected, job.partitions).mapInArrow(errors_as_rows(stages.merge, job), spark_schema(result))
     return rows if job.files is None else observed(rows, job)
 
 

@@ -223,7 +223,7 @@ def settle() -> None:
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-def told(
+def errors_as_rows(
     stage: Callable[..., Iterator[pa.RecordBatch]], job: Query, reads: bool = False
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """A stage for Spark's tasks that returns errors as rows. Spark's plan raises them, so that a user sees the message

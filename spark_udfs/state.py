@@ -211,9 +211,9 @@ class Place:
     def _versions(self) -> list[Version]:
         found = []
         for file in self._names:
-            told = _NAME.fullmatch(file.base_name)
-            if told is not None:
-                batch, take, mark, watermark = told.groups()
+            parts = _NAME.fullmatch(file.base_name)
+            if parts is not None:
+                batch, take, mark, watermark = parts.groups()
                 reached = _reached(watermark)
                 age = -(file.mtime_ns or 0)
                 found.append(Version(int(batch), int(take or 0), age, mark, reached, file.base_name))
@@ -369,8 +369,8 @@ class Place:
         data, mark, _, header = self.owner.sealed(operator, batch, before, blobs, prompt, policy)
         known = self._publish(data, batch, mark, header["watermark"])
         if size is not None and header["snapshot"] >= policy.large:
-            told = header_of(MAGIC, FORMAT, memoryview(data), "")[0]
-            HELD.put(self.folder, mark[:16], told, operator, size, self.files.hold)
+            read_back = header_of(MAGIC, FORMAT, memoryview(data), "")[0]
+            HELD.put(self.folder, mark[:16], read_back, operator, size, self.files.hold)
         if (batch + self.partition) % _PRUNE_EVERY == 0:
             self.prune(batch)
         return Written(int(header["beside"]) + len(data), known)

@@ -338,8 +338,8 @@ class Change:
         newest = max((time for time in ask(self.newest) if time is not None), default=None)
         found = ask(lambda place: self.whole_from(place, newest))
         since, agg_since = ({n: max(ticks[i][n] for ticks in found) for n in found[0][i]} for i in (0, 1))
-        told: dict[str, dict[str, Any]] = ask(lambda place: self.write(place, newest, since, agg_since))[0]
-        return told
+        starts: dict[str, dict[str, Any]] = ask(lambda place: self.write(place, newest, since, agg_since))[0]
+        return starts
 
     def newest(self, place: int) -> int | None:
         """The latest time of the rows that a place has seen."""

@@ -71,7 +71,7 @@ class Instance:
     extent: Extent
     key: Any
     rows: list[Row] = field(default_factory=list)
-    told: set[int] = field(default_factory=set)  # numbers of rows that a pane has reported
+    reported: set[int] = field(default_factory=set)  # numbers of rows that a pane has reported
     panes: int = 0
     passed: list[Row] = field(default_factory=list)  # by the watermark, in their order
     came: int = 0
@@ -144,7 +144,7 @@ class Oracle:
                 rows = [row for row in instance.rows if row.place < cut or cut == end]
                 if cut == end:
                     out += self._pane(instance, rows, "on_time")
-                elif any(row.number not in instance.told for row in rows):
+                elif any(row.number not in instance.reported for row in rows):
                     out += self._pane(instance, rows, "early")
             if end + self.lateness <= self.watermark:
                 del self.open[instance.name, instance.extent, instance.key]
@@ -174,7 +174,7 @@ class Oracle:
         return out
 
     def _if_new(self, instance: Instance) -> list[Result]:
-        new = any(row.number not in instance.told for row in instance.passed)
+        new = any(row.number not in instance.reported for row in instance.passed)
         return self._pane(instance, instance.passed, "early") if new else []
 
     def _pushed(self, rows: bool, now: int) -> list[Result]:
@@ -190,14 +190,14 @@ class Oracle:
         return out
 
     def _early(self, instance: Instance) -> list[Result]:
-        if instance.extent[1] <= self.watermark or all(row.number in instance.told for row in instance.rows):
+        if instance.extent[1] <= self.watermark or all(row.number in instance.reported for row in instance.rows):
             return []
         return self._pane(instance, instance.rows, "early")
 
     def _pane(self, instance: Instance, rows: list[Row], timing: str) -> list[Result]:
         rows = list(rows)
-        shown = [row for row in rows if row.number not in instance.told] if self.emit == "parts" else rows
-        instance.told |= {row.number for row in rows}
+        shown = [row for row in rows if row.number not in instance.reported] if self.emit == "parts" else rows
+        instance.reported |= {row.number for row in rows}
         if not shown:
             return []
         ordered = sorted(shown, key=lambda row: (row.time, row.sequence, row.number))
@@ -292,13 +292,13 @@ class SessionOracle:
                 complete = self.watermark == LAST or (self.gap is not None and end < self.watermark)
                 marked = any(row.number in marks for row in run)  # at the place before the cut
                 due = (fires or marked) if cut == LAST or self.gap is None else end > cut - marked and (fires or marked)
-                told = complete or (due and any(row.number in new for row in run))
-                if told:
+                reports = complete or (due and any(row.number in new for row in run))
+                if reports:
                     out += [(*self._named(old, key), "early", "-") for old in olds]
                     out.append((*self._named(run, key), "on_time" if complete else "early", "+"))
                 if not complete:
-                    self.open.setdefault(key, []).extend([run] if told else olds)
-                    if not told:
+                    self.open.setdefault(key, []).extend([run] if reports else olds)
+                    if not reports:
                         self.fresh.setdefault(key, []).extend(row for row in run if row.number in new)
         return out
 

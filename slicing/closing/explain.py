@@ -188,8 +188,8 @@ def _combine(plan: Plan) -> str:
     if plan.combine != AUTO:
         named = {EAGER: _EAGER, BUCKETS: _BUCKETS}
         why = named[plan.combine] if plan.combine in named else STRATEGIES[plan.combine].why
-        told = f"{plan.combine}, as combine= says ({why})"
-        return "\n".join([told, *others, _subtracted(plan)])
+        chosen = f"{plan.combine}, as combine= says ({why})"
+        return "\n".join([chosen, *others, _subtracted(plan)])
     if plan.eager and longest and longest // width > MOST_SHOWN:
         return "\n".join([f"a push that closes few windows: eager store ({_EAGER})", *others, _subtracted(plan)])
     if not longest or longest // width > MOST_SHOWN:

@@ -2,7 +2,7 @@
 
 Their bounds move with their rows. So a report takes back earlier reports: the runs of earlier cells that are a part of
 the runs reported now. If each push reports, the earlier cells are the cells before the push. Otherwise the cells of the
-latest report are kept beside the store (``Told``) until their runs are complete.
+latest report are kept beside the store (``Reports``) until their runs are complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 
-Told = Mapping[str, Store]  # for each window the cells of open runs, as they were reported last
+Reports = Mapping[str, Store]  # for each window the cells of open runs, as they were reported last
 
 
 class PushedRuns(NamedTuple):
@@ -66,13 +66,13 @@ def _panes(
 ) -> list[Panes]:
     """Runs that are taken back, and runs that are reported early. ``before``: which runs were open before the push."""
     plan, (was, now, by) = pushed.kept.plan, found
-    told = complete.copy()
-    told[run_holding(now, by)] = True
-    told &= before[1]
-    gone = told[run_holding(now, was)] & before[0]
+    due = complete.copy()
+    due[run_holding(now, by)] = True
+    due &= before[1]
+    gone = due[run_holding(now, was)] & before[0]
     return [
         Panes.of(emit.session_answers(plan, was.chosen(gone), window, gap), 0, EARLY),
-        Panes.of(emit.session_answers(plan, now.chosen(told & ~complete), window, gap), 1, EARLY),
+        Panes.of(emit.session_answers(plan, now.chosen(due & ~complete), window, gap), 1, EARLY),
     ]
 
 
@@ -101,22 +101,24 @@ def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
         def of(cells: Cells, gap: int = plan.session_gaps[session.level], level: int = session.level) -> Runs:
             return runs(cells, keys, chains(cells, gap, cells.level % plan.levels <= level))
 
-        if plan.early.tells_run(session.window):
+        if plan.early.reports_run(session.window):
             yield _Kind(session.window, session.gap, False, of)
     for window in plan.wholes:
-        if plan.early.tells_run(window):
+        if plan.early.reports_run(window):
             yield _Kind(window, 0, True, lambda cells: _streams(plan.levels, cells, keys))
 
 
-def completed(plan: Plan, told: Told, table: Cells, keys: KeyTable | None, until: int) -> tuple[Told, list[Panes]]:
+def completed(
+    plan: Plan, reports: Reports, table: Cells, keys: KeyTable | None, until: int
+) -> tuple[Reports, list[Panes]]:
     """Take back the reports of runs that are complete now, and forget these reports. ``until``: the watermark, FOREVER
     if the stream ends."""
-    panes, left = list[Panes](), dict(told)
+    panes, left = list[Panes](), dict(reports)
     for kind in _kinds(plan, keys):
         name = plan.names[kind.number]
-        if name not in told:
+        if name not in reports:
             continue
-        was, now = kind.runs(told[name].table()), kind.runs(table)
+        was, now = kind.runs(reports[name].table()), kind.runs(table)
         gone = ~kind.open(now, until)[run_holding(now, was)]
         if gone.any():
             panes.append(kind.panes(plan, was.chosen(gone), 2 * LAST))
@@ -125,13 +127,13 @@ def completed(plan: Plan, told: Told, table: Cells, keys: KeyTable | None, until
 
 
 def at_cuts(
-    plan: Plan, told: Told, table: Cells, keys: KeyTable | None, after: int, until: int
-) -> tuple[Told, list[Panes]]:
+    plan: Plan, reports: Reports, table: Cells, keys: KeyTable | None, after: int, until: int
+) -> tuple[Reports, list[Panes]]:
     """The runs that event-time triggers report as the watermark moves on, as if it stopped at each cut."""
-    panes, left = list[Panes](), dict(told)
+    panes, left = list[Panes](), dict(reports)
     for number, cuts in plan.early.run_cuts.items():
         name, only = plan.names[number], np.arange(len(plan.names)) == number
-        mine: Told = {name: told[name]} if name in told else {}
+        mine: Reports = {name: reports[name]} if name in reports else {}
         for place, cut in enumerate(cuts.passed(table.slice_ends, after, until)):
             rows = table.take(slice(0, int(table.until(cut))))
             mine, gone = completed(plan, mine, rows, keys, cut)
@@ -143,34 +145,34 @@ def at_cuts(
 
 def fired(
     plan: Plan,
-    told: Told,
+    reports: Reports,
     table: Cells,
     keys: KeyTable | None,
     windows: Mask,
     until: int,
     cut: int = BEGIN,
     order: int = 0,
-) -> tuple[Told, list[Panes]]:
+) -> tuple[Reports, list[Panes]]:
     """The open runs of some windows that have rows not yet reported, and what they take back. Only runs that end after
     ``cut``."""
-    panes, left = list[Panes](), dict(told)
+    panes, left = list[Panes](), dict(reports)
     for kind in _kinds(plan, keys):
         if not windows[kind.number]:
             continue
         name, now = plan.names[kind.number], kind.runs(table)
         open_, known = kind.open(now, until), np.zeros(now.first.size, np.int64)
-        if name in told:
-            was = kind.runs(told[name].table())
+        if name in reports:
+            was = kind.runs(reports[name].table())
             into = run_holding(now, was)
             np.add.at(known, into, _rows(was))
-        told_now = open_ & (_rows(now) > known)
+        due = open_ & (_rows(now) > known)
         if not kind.endless:
-            told_now &= now.end() + kind.gap > cut
-        cells = [now.chosen(told_now).cells]
-        if name in told:
-            panes.append(kind.panes(plan, was.chosen(told_now[into]), order))
-            cells.append(was.chosen(~told_now[into]).cells)
-        panes.append(kind.panes(plan, now.chosen(told_now), order + 1))
+            due &= now.end() + kind.gap > cut
+        cells = [now.chosen(due).cells]
+        if name in reports:
+            panes.append(kind.panes(plan, was.chosen(due[into]), order))
+            cells.append(was.chosen(~due[into]).cells)
+        panes.append(kind.panes(plan, now.chosen(due), order + 1))
         left[name] = _store(plan, concatenated(cells))
     return left, panes
 

@@ -235,9 +235,9 @@ def _news(
     count = np.maximum(high - low, 0)
     window, slot = np.repeat(np.arange(count.size), count), ranges(low, count)
     cut = cut_of(window, slot)
-    told = cut > BEGIN
-    if not told.all():
-        window, slot, cut = window[told], slot[told], cut[told]
+    in_pane = cut > BEGIN
+    if not in_pane.all():
+        window, slot, cut = window[in_pane], slot[in_pane], cut[in_pane]
     new = changes(window, cut)
     pane, at = np.cumsum(new) - 1, np.flatnonzero(new)
     starts = np.append(cells.slices(), len(cells))

@@ -11,7 +11,8 @@ from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN, END
 from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Session, Sliding, Tumbling
 
-TOLD = (Tumbling, Sliding, Cumulate, Landmark, Fixed, Calendar, Session)  # windows whose starts are known in advance
+# windows whose starts are known in advance
+KNOWN_STARTS = (Tumbling, Sliding, Cumulate, Landmark, Fixed, Calendar, Session)
 
 
 @dataclass(eq=False, repr=False)
@@ -45,7 +46,7 @@ class Reach(Mapping[str, Any]):
 
     def _first_start(self) -> int | None:
         plan, h = self.plan, self.reached - self.plan.lateness
-        if not all(isinstance(window, TOLD) for window in plan.spec.windows.values()):
+        if not all(isinstance(window, KNOWN_STARTS) for window in plan.spec.windows.values()):
             return None
         first = plan.edges.first_start(h)
         if plan.session_gaps:  # open sessions, and sessions of rows to come

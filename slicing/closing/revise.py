@@ -142,8 +142,8 @@ class _Places(NamedTuple):
         where[:rows, : self.where.shape[1]] = self.where
         latest, (number, fresh, more) = np.full(count.size + size, -1), np.empty((3, size), np.int64)
         count = count.copy()
-        told = heads, rows, where, new, asked.code, np.ascontiguousarray(order)
-        found, windows = number_again(*told, count, latest, number, fresh, more)
+        arguments = heads, rows, where, new, asked.code, np.ascontiguousarray(order)
+        found, windows = number_again(*arguments, count, latest, number, fresh, more)
         if found < 0:
             return None
         if found:

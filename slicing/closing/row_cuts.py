@@ -33,9 +33,9 @@ from slicing.storage.row_panes import (
     MARKS,
     OF,
     PLACE,
+    REPORTED,
     SEQUENCE,
     START,
-    TOLD,
     WINDOW,
     RowPanes,
 )
@@ -133,7 +133,7 @@ class _Items(NamedTuple):
     first: Ints  # the first item of each group
     passed: Ints  # how many rows of the window have passed, including the item
     is_row: Mask
-    told: Mask
+    reported: Mask
     place: Ints
     marks: Ints
     cells: Cells
@@ -193,7 +193,7 @@ def _touched(plan: Plan, known: RowPanes, types: Sequence[int], of: Ints) -> Mas
         mine[plan.timed[k]], cut[plan.timed[k]] = True, _cuts(plan, k).times is not None
     window = known.windows[:, WINDOW]
     since = np.zeros(len(known.windows), np.bool_)
-    since[known.parts[known.parts[:, TOLD] == 0, OF]] = True
+    since[known.parts[known.parts[:, REPORTED] == 0, OF]] = True
     touched: Mask = (mine[window] & keys[known.windows[:, KEY]]) | (cut[window] & since)
     return touched
 
@@ -202,7 +202,7 @@ def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> _
     """All items of windows, sorted, each with the number of rows so far."""
     heads, parts = len(older.windows), len(older.parts)
     window = np.concatenate([older.windows, older.windows.take(older.parts[:, OF], axis=0), of])
-    place_in = np.concatenate([np.full(heads, -3), np.where(older.parts[:, TOLD] == 1, -2, -1), row])
+    place_in = np.concatenate([np.full(heads, -3), np.where(older.parts[:, REPORTED] == 1, -2, -1), row])
     names = [np.ascontiguousarray(window[:, at]) for at in (KEY, END, START, WINDOW)]
     names = [name for name in names if (name != name[0]).any()]
     keys = names if _in_turn(older.parts, row) else [place_in, *names]
@@ -225,14 +225,14 @@ def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> _
     # a window has no item if all its rows were reported and none is remembered
     held = np.searchsorted(group, np.arange(len(windows)))
     every = concatenated([older.part_cells, cells]).take(chosen.take(source))
-    told = place_in.take(kept) == -2
-    return _Items(windows, group, held, count.take(kept), of_row, told, place.take(source), marks, every)
+    reported = place_in.take(kept) == -2
+    return _Items(windows, group, held, count.take(kept), of_row, reported, place.take(source), marks, every)
 
 
 def _in_turn(parts: Ints, row: Ints) -> bool:
     """Whether reported cells come before unreported ones, and rows are in order, so that neither has to be sorted."""
-    same, told = parts[1:, OF] == parts[:-1, OF], parts[:, TOLD]
-    return bool((row[1:] > row[:-1]).all()) and not (same & (told[1:] > told[:-1])).any()
+    same, reported = parts[1:, OF] == parts[:-1, OF], parts[:, REPORTED]
+    return bool((row[1:] > row[:-1]).all()) and not (same & (reported[1:] > reported[:-1])).any()
 
 
 def _pane_ends(plan: Plan, types: Sequence[int], items: _Items, upto: int) -> Mask:
@@ -241,7 +241,7 @@ def _pane_ends(plan: Plan, types: Sequence[int], items: _Items, upto: int) -> Ma
     follows = np.append(items.group[1:] == items.group[:-1], False)[: ends.size]
     for k in types:
         cuts = _cuts(plan, k)
-        mine = np.flatnonzero((items.windows[:, WINDOW] == plan.timed[k]).take(items.group) & ~items.told)
+        mine = np.flatnonzero((items.windows[:, WINDOW] == plan.timed[k]).take(items.group) & ~items.reported)
         is_row, count = items.is_row[mine], items.passed[mine]
         for n, times in cuts.counts:
             ends[mine] |= is_row & (count % n == 0) & (True if times is None else count // n <= times)
@@ -284,7 +284,7 @@ def _panes(plan: Plan, items: _Items, ends: Ints, before: int) -> list[Panes]:
     now = _answers(plan, items, ends, low, ends + 1)
     if emit == "updates":
         return [Panes.of(now, order, EARLY)]
-    high = np.where(again, previous + 1, low + items.told[low])
+    high = np.where(again, previous + 1, low + items.reported[low])
     held = np.flatnonzero(high > low)
     was = _answers(plan, items, ends[held], low[held], high[held])
     return [Panes.of(was, 2 * order[held], EARLY), Panes.of(now, 2 * order + 1, EARLY)]
@@ -306,27 +306,27 @@ def _left(plan: Plan, items: _Items, ends: Ints) -> RowPanes:
     needed again, and its other rows."""
     latest = np.full(len(items.windows), -1, np.int64)
     latest[items.group[ends]] = ends
-    told = items.told | (np.arange(items.group.size) <= latest.take(items.group))
+    reported = items.reported | (np.arange(items.group.size) <= latest.take(items.group))
     group, cells, place = items.group, items.cells, items.place
     if plan.spec.emit == "parts":
-        kept = np.flatnonzero(~told)
-        group, cells, place, told = group.take(kept), cells.take(kept), place.take(kept), told.take(kept)
-    first = begins(2 * group + ~told)
+        kept = np.flatnonzero(~reported)
+        group, cells, place, reported = group.take(kept), cells.take(kept), place.take(kept), reported.take(kept)
+    first = begins(2 * group + ~reported)
     into = np.repeat(np.arange(first.size), np.diff(np.append(first, group.size)))
     last = np.append(first[1:], group.size)[: first.size] - 1
     facts = cells.meta.take(first, axis=0)
     facts[:, meta.ROWS] = np.add.reduceat(cells.rows, first) if first.size else facts[:, meta.ROWS]
     pairs = zip(plan.lanes, cells.blocks, strict=True)
     blocks = tuple(kind_of(lane).merged(lane, into, first.size, block, identity(lane, 0)) for lane, block in pairs)
-    parts = np.stack([group[first], told[first].astype(np.int64), place[last]], axis=1)
+    parts = np.stack([group[first], reported[first].astype(np.int64), place[last]], axis=1)
     return replace(RowPanes.none(plan), windows=items.windows, parts=parts, part_cells=Cells(facts, blocks))
 
 
-def completed(plan: Plan, known: RowPanes, until: int, told: bool) -> Answers:
-    """For windows that end by ``until``: the rows that panes have reported (``told``), or all other rows."""
+def completed(plan: Plan, known: RowPanes, until: int, reported: bool) -> Answers:
+    """For windows that end by ``until``: the rows that panes have reported (``reported``), or all other rows."""
     windows = known.windows[known.parts[:, OF]]
     ends = (windows[:, END] <= until) & ~np.isin(windows[:, WINDOW], list(plan.early.run_marks))
-    which = np.flatnonzero(ends & (known.parts[:, TOLD] == told))
+    which = np.flatnonzero(ends & (known.parts[:, REPORTED] == reported))
     if not which.size:
         return Answers.none(plan)
     return _as_answers(windows[which], combined(plan, known.part_cells, which, which + 1))
@@ -334,4 +334,4 @@ def completed(plan: Plan, known: RowPanes, until: int, told: bool) -> Answers:
 
 def on_time(plan: Plan, known: RowPanes, until: int, order: int) -> Panes:
     """The last parts of windows that are complete."""
-    return Panes.of(completed(plan, known, until, told=False), order, ON_TIME)
+    return Panes.of(completed(plan, known, until, reported=False), order, ON_TIME)

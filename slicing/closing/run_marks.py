@@ -22,7 +22,7 @@ from slicing.closing.panes import LAST as ON_TIME_PLACE
 from slicing.columns.order import distinct, inverse, none, order_by
 from slicing.kernels import cells as meta
 from slicing.query.plan import ENDLESS, Plan
-from slicing.storage.row_panes import END, KEY, LAST, MARKS, OF, PLACE, START, TOLD, WINDOW, RowPanes
+from slicing.storage.row_panes import END, KEY, LAST, MARKS, OF, PLACE, REPORTED, START, WINDOW, RowPanes
 from slicing.system.arrays import Ints, Mask
 from slicing.windows import bounds
 from slicing.windows.cuts import RowCuts
@@ -75,13 +75,13 @@ class _Items(NamedTuple):
     first: Ints
     last: Ints
     place: Ints
-    told: Mask
+    reported: Mask
     marked: Mask
     cells: Cells
 
 
 def _items(kind: _Kind, older: RowPanes, facts: Ints, cells: Cells, after: int) -> _Items:
-    windows, told = older.windows[older.parts[:, OF]], older.parts[:, TOLD] == 1
+    windows, reported = older.windows[older.parts[:, OF]], older.parts[:, REPORTED] == 1
     no, at = np.zeros(len(facts), np.bool_), np.full(len(older.parts), after)
     code = np.concatenate([windows[:, KEY], cells.code])
     first, last = (np.concatenate([old, cells.end]) for old in (windows[:, START], older.parts[:, LAST]))
@@ -93,7 +93,7 @@ def _items(kind: _Kind, older: RowPanes, facts: Ints, cells: Cells, after: int) 
     latest = order_by(last, run)  # to find the last time so far, in each run by itself
     return _Items(
         *(run, found.start[run], found.end[run], last[latest[np.maximum.accumulate(inverse(latest))]], first, last),
-        *(np.concatenate([at, facts[:, PLACE]])[order], np.append(told, no)[order]),
+        *(np.concatenate([at, facts[:, PLACE]])[order], np.append(reported, no)[order]),
         np.append(np.zeros(at.size, np.bool_), facts[:, MARKS] & kind.cuts.marks != 0)[order],
         concatenated([older.part_cells, cells]).take(order),
     )
@@ -134,7 +134,7 @@ def _pane_ends(kind: _Kind, items: _Items, reached: int) -> Ints:
         never = np.full(items.run.size, bounds.END)
         cut = kind.cuts.times.next(never, never, items.place + 1)
         ends |= closes(cut) & (cut <= reached)
-    at, news = np.flatnonzero(ends), np.cumsum(~items.told)
+    at, news = np.flatnonzero(ends), np.cumsum(~items.reported)
     low = np.searchsorted(items.run, items.run[at])
     before = np.where(np.append(False, low[1:] == low[:-1])[: at.size], np.append(0, at[:-1])[: at.size], low - 1)
     found: Ints = at[news[at] > np.where(before < 0, 0, news[before])]
@@ -148,13 +148,13 @@ def _panes(plan: Plan, kind: _Kind, items: _Items, ends: Ints) -> list[Panes]:
     previous = ends[np.flatnonzero(again) - 1]
     first_pane = np.full(int(items.run[-1]) + 1 if items.run.size else 0, -1)
     first_pane[items.run[ends[~again]]] = place[~again]
-    told = np.flatnonzero(items.told)
-    told = told[first_pane[items.run[told]] >= 0]
-    each = _answers(plan, kind, items, told, told + 1, items.first[told], items.last[told])
+    reported = np.flatnonzero(items.reported)
+    reported = reported[first_pane[items.run[reported]] >= 0]
+    each = _answers(plan, kind, items, reported, reported + 1, items.first[reported], items.last[reported])
     was = _answers(plan, kind, items, low[again], previous + 1, items.start[previous], items.upto[previous])
     now = _answers(plan, kind, items, low, ends + 1, items.start[ends], items.upto[ends])
     return [
-        Panes.of(each, 2 * first_pane[items.run[told]], EARLY),
+        Panes.of(each, 2 * first_pane[items.run[reported]], EARLY),
         Panes.of(was, 2 * place[again], EARLY),
         Panes.of(now, 2 * place + 1, EARLY),
     ]
@@ -172,11 +172,11 @@ def _left(plan: Plan, kind: _Kind, items: _Items, ends: Ints) -> RowPanes:
     latest = np.full(items.run.size, -1)
     latest[items.run[ends]] = ends
     own = 2 * items.run.size + np.arange(items.run.size)
-    untold = np.where(items.told, own, 2 * items.run + 1)
+    otherwise = np.where(items.reported, own, 2 * items.run + 1)
     _, item, into = np.unique(
-        np.where(own - own[:1] <= latest[items.run], 2 * items.run, untold), return_index=True, return_inverse=True
+        np.where(own - own[:1] <= latest[items.run], 2 * items.run, otherwise), return_index=True, return_inverse=True
     )
-    told = items.told[item] | (item <= latest[items.run[item]])
+    reported = items.reported[item] | (item <= latest[items.run[item]])
     facts = items.cells.meta.take(item, axis=0)
     facts[:, meta.ROWS] = 0
     np.add.at(facts[:, meta.ROWS], into, items.cells.rows)
@@ -188,14 +188,14 @@ def _left(plan: Plan, kind: _Kind, items: _Items, ends: Ints) -> RowPanes:
     gone = items.end[item] + (kind.gap + plan.lateness + 1) if kind.gap is not None else np.full(item.size, bounds.END)
     number = np.full(item.size, kind.number)
     windows = np.stack([number, first, gone, facts[:, meta.CODE], np.zeros(item.size, np.int64)], axis=1)
-    parts = np.stack([np.arange(item.size), told.astype(np.int64), last], axis=1)
+    parts = np.stack([np.arange(item.size), reported.astype(np.int64), last], axis=1)
     return replace(RowPanes.none(plan), windows=windows, parts=parts, part_cells=Cells(facts, blocks))
 
 
 def _completed(plan: Plan, kind: _Kind, known: RowPanes, reached: int) -> tuple[RowPanes, Panes]:
     """What complete runs take back. Late rows may open the runs again, so their cells stay."""
     windows = known.windows[known.parts[:, OF]]
-    over = (windows[:, WINDOW] == kind.number) & (known.parts[:, TOLD] == 1)
+    over = (windows[:, WINDOW] == kind.number) & (known.parts[:, REPORTED] == 1)
     if reached < bounds.END:
         over &= (windows[:, END] - plan.lateness <= reached) & (kind.gap is not None)
     which = np.flatnonzero(over)
@@ -204,6 +204,6 @@ def _completed(plan: Plan, kind: _Kind, known: RowPanes, reached: int) -> tuple[
     start, end, code = windows[which, START], known.parts[which, LAST] + kind.beyond, windows[which, KEY]
     blocks = combined(plan, known.part_cells, which, which + 1)
     parts = known.parts.copy()
-    parts[which, TOLD] = 0
+    parts[which, REPORTED] = 0
     was = Answers(np.full(which.size, kind.number), start, end, code, blocks)
     return replace(known, parts=parts), Panes.of(was, 2 * ON_TIME_PLACE, EARLY)

@@ -256,10 +256,10 @@ def _of_path(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     from slicing.columns.files import dataset_of
 
     paths = [data] if isinstance(data, str | PathLike) else list(data)
-    return _told(_of_dataset(dataset_of(paths, wanted.columns), wanted), paths[0])
+    return _with_path(_of_dataset(dataset_of(paths, wanted.columns), wanted), paths[0])
 
 
-def _told(found: Iterator[pa.RecordBatch], path: object) -> Iterator[pa.RecordBatch]:
+def _with_path(found: Iterator[pa.RecordBatch], path: object) -> Iterator[pa.RecordBatch]:
     """The batches, with the path in Arrow's errors, such as for a value of another type than the first rows had."""
     try:
         yield from found

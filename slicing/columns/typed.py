@@ -72,24 +72,24 @@ class Columns:
                 raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
 
     @lazy
-    def told(self) -> dict[str, str]:
+    def type_names(self) -> dict[str, str]:
         """The types, in the form that is sent to another process."""
         return {name: str(type) for name, type in self._types.items()}
 
     @lazy
     def mark(self) -> int:
         """A 32-bit checksum of the types."""
-        return zlib.crc32(repr(self.told).encode())
+        return zlib.crc32(repr(self.type_names).encode())
 
-    def check_told(self, told: Mapping[str, str] | None, mark: int) -> None:
-        """Raise if another process worked on columns of other types. ``told``: the types that it reported."""
+    def check_type_names(self, type_names: Mapping[str, str] | None, mark: int) -> None:
+        """Raise if another process worked on columns of other types. ``type_names``: its types."""
         if mark == self.mark:
             return
-        for name, type in self.told.items():
-            has = type if told is None else told.get(name, "no such column")
+        for name, type in self.type_names.items():
+            has = type if type_names is None else type_names.get(name, "no such column")
             if has != type:
                 raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}: cast it")
-        columns = ", ".join(f"{name!r} was {type}" for name, type in self.told.items())
+        columns = ", ".join(f"{name!r} was {type}" for name, type in self.type_names.items())
         raise TypeError(f"columns of this batch have other types than in the first one, where {columns}: cast them")
 
 

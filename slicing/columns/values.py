@@ -347,9 +347,9 @@ def ranks(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints
     fresh = [e.dictionary if e.dictionary.type == pool.type else e.dictionary.cast(pool.type) for e in encoded]
     if used.size == len(pool):
         known = [_if_known(e, values, pool) for e, values in zip(encoded, fresh, strict=True)]
-        told = [at for at in known if at is not None]
-        if len(told) == len(known):
-            return told, pool, used
+        found = [at for at in known if at is not None]
+        if len(found) == len(known):
+            return found, pool, used
     kept = pool.take(array_of(used))
     merged = pc.unique(pa.concat_arrays([kept, *fresh])).drop_null()
     merged = merged.take(pc.sort_indices(merged))

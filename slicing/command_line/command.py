@@ -124,8 +124,8 @@ def _aggregate(options: argparse.Namespace) -> int:
     write = _writer(options.out)
     spec = _query(options)
     between = options.between and tuple(None if word in ("", "-") else _value(word) for word in options.between)
-    told = {"threads": options.threads, "layout": options.layout, "progress": options.progress}
-    write(aggregate(options.data, spec, between=between, **told))
+    arguments = {"threads": options.threads, "layout": options.layout, "progress": options.progress}
+    write(aggregate(options.data, spec, between=between, **arguments))
     return 0
 
 

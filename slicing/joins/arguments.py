@@ -49,14 +49,15 @@ def chosen(spec: Any, defaults: Mapping[str, object]) -> dict[str, Any]:
     """The arguments of a spec of two streams that differ from their defaults, without ``schemas``."""
     on = [left if left == right else (left, right) for left, right in spec.on]
     time = spec.time[0] if spec.time[0] == spec.time[1] else spec.time
-    told = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in ("on", "time", "schemas")}
-    return {"on": on, "time": time} | {n: v for n, v in told.items() if n not in defaults or v != defaults[n]}
+    arguments = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in ("on", "time", "schemas")}
+    return {"on": on, "time": time} | {n: v for n, v in arguments.items() if n not in defaults or v != defaults[n]}
 
 
-def code_of(spec: Any, told: Mapping[str, object]) -> str:
-    """The code that builds a spec of two streams from the arguments in ``told``."""
+def code_of(spec: Any, arguments: Mapping[str, object]) -> str:
+    """The code that builds a spec of two streams from these arguments."""
     given = [
-        f"{name}={shown_pair(value) if name == 'watermark' else shown_spans(value)}" for name, value in told.items()
+        f"{name}={shown_pair(value) if name == 'watermark' else shown_spans(value)}"
+        for name, value in arguments.items()
     ]
     given += [] if spec.schemas is None else ["schemas=(...)"]
     return f"sl.{type(spec).__name__}({', '.join(given)})"

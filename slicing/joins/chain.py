@@ -112,7 +112,7 @@ class Chain(TakesTurns):
             for before, link in pairwise(self._links):
                 changed.append(link._held())
                 tells_types = before._knows_columns and not link._knows_columns
-                given = _together((then or _told)(link, given, tells_types))
+                given = _together((then or _fed)(link, given, tells_types))
         except BaseException:
             for put_back in changed:
                 put_back()
@@ -202,7 +202,7 @@ def _check_emit(spec: Spec, following: Link, place: int) -> None:
         )
 
 
-def _told(link: Link, given: Given, tells_types: bool) -> list[Given]:
+def _fed(link: Link, given: Given, tells_types: bool) -> list[Given]:
     """The outputs of an operator for the results and the progress of the operator before it.
 
     ``tells_types``: these results are the first with known columns, so they are pushed even if they have no rows. An

@@ -265,11 +265,11 @@ class Arrived(NamedTuple):
 
 
 def unpacked(plan: TwoSides, blob: bytes) -> Arrived:
-    header, rows, *late = unbundled(blob)
-    told = json.loads(bytes(header))
-    schema = plan.sides[told["side"]].schema
+    encoded, rows, *late = unbundled(blob)
+    header = json.loads(bytes(encoded))
+    schema = plan.sides[header["side"]].schema
     batch = pa.ipc.read_record_batch(pa.py_buffer(rows), schema) if len(rows) else None
-    return Arrived(told["side"], told, batch, table_of(late[0]) if late else None)
+    return Arrived(header["side"], header, batch, table_of(late[0]) if late else None)
 
 
 def admit(operator: TwoSided[Out], blobs: Iterable[bytes], prompt: bool = True) -> Out:

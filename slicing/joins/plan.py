@@ -289,13 +289,13 @@ def both_known(
 
 def _alike(spec: Asked, other: pa.Schema, side: int) -> pa.Schema:
     """The columns that a join needs of an unknown side, with the types of the other side."""
-    names = {spec.time[side]: _told_apart(spec, column_type(other, spec.time[1 - side]))}
+    names = {spec.time[side]: _in_coarsest_unit(spec, column_type(other, spec.time[1 - side]))}
     for pair in spec.on:
         names.setdefault(pair[side], column_type(other, pair[1 - side]))
     return pa.schema(list(names.items()))
 
 
-def _told_apart(spec: Asked, type: pa.DataType) -> pa.DataType:
+def _in_coarsest_unit(spec: Asked, type: pa.DataType) -> pa.DataType:
     """The type, in the coarsest unit that all spans fit: the unknown side's time may have such a unit."""
     if not t.is_timestamp(type):
         return type

@@ -22,7 +22,7 @@ from slicing.windows.bounds import BEGIN, END
 ENDED = END  # the watermark of keys that get no more rows
 
 
-def told(plan: Plan, mark: Ints) -> Ints:
+def as_watermarks(plan: Plan, mark: Ints) -> Ints:
     """Convert marks to watermarks. Between two edges nothing closes and nothing becomes late, so all keys with marks
     between the same two edges are one group."""
     regular = plan.edges.regular
@@ -53,7 +53,7 @@ def home_of(state: State, found: Sequence[State]) -> Ints:
     assert state.keys is not None
     out = np.zeros(len(state.keys), np.int64)
     watermarks = np.array([group.watermark for group in found[1:]], np.int64)
-    reached = told(state.plan, state.marks.mark)
+    reached = as_watermarks(state.plan, state.marks.mark)
     out[state.marks.code] = np.where(reached == ENDED, -1, 1 + np.searchsorted(watermarks, reached))
     return out
 
@@ -90,5 +90,5 @@ def without_passed(plan: Plan, marks: KeyMarks, watermark: int | None) -> KeyMar
     """Drop marks that the stream's watermark has reached."""
     if watermark is None or not len(marks):
         return marks
-    ahead = told(plan, marks.mark) > watermark
+    ahead = as_watermarks(plan, marks.mark) > watermark
     return marks if ahead.all() else KeyMarks(marks.code[ahead], marks.mark[ahead])

@@ -154,7 +154,9 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
         filled=filled,
         postponed=tuple(replace(p, store=_store(state, plan, p.store).consolidated()) for p in state.postponed),
         apart=tuple(apart),
-        told={name: _store(state, plan, told) for name, told in state.told.items() if name in spec.windows},
+        reported={
+            name: _store(state, plan, reports) for name, reports in state.reported.items() if name in spec.windows
+        },
         passed=_passed(state, plan, number),
         fired={name: epoch for name, epoch in state.fired.items() if name in spec.windows},
         fired_at={name: at for name, at in state.fired_at.items() if name in spec.windows},

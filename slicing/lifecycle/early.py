@@ -68,7 +68,7 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     if fires:
         _put_apart(state, cells, BEGIN)
     else:
-        by_push = plan.early.tells_runs and not plan.early.run_cuts  # with cuts of time any row is news
+        by_push = plan.early.keeps_reports and not plan.early.run_cuts  # with cuts of time any row is news
         state.store = state.store.going_on(news(plan, cells) if by_push else cells)
     if fires or plan.early.cut:
         _put_apart(state, changing, watermark if plan.early.cut else BEGIN)
@@ -137,10 +137,12 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     panes = _at_cuts(state, kept, after, until) if plan.early.cut else []  # in order, for each window
     panes += _complete(state, kept, complete, after, until)
     if plan.early.run_cuts:
-        state.told, panes_of_runs = open_runs.at_cuts(plan, state.told, closing.store.table(), state.keys, after, until)
+        state.reported, panes_of_runs = open_runs.at_cuts(
+            plan, state.reported, closing.store.table(), state.keys, after, until
+        )
         panes += panes_of_runs
-    if plan.early.tells_runs and state.told:
-        state.told, more = open_runs.completed(plan, state.told, closing.store.table(), state.keys, until)
+    if plan.early.keeps_reports and state.reported:
+        state.reported, more = open_runs.completed(plan, state.reported, closing.store.table(), state.keys, until)
         panes += more
     elif plan.early.fires_runs and state.fired and (flush or state.pushed is None):  # no push will take back reports
         before = PushedRuns(Kept(plan, closing.store, ()), BEGIN if state.watermark is None else state.watermark)
@@ -156,9 +158,9 @@ def _complete(state: State, kept: Kept, complete: Answers, after: int, until: in
         return [Panes.of(complete, LAST, ON_TIME)]
     if emit == "changes":
         return [*_replaced(state, kept, complete, until), Panes.of(complete, 2 * LAST + 1, ON_TIME)]
-    told = plan.early.cut_windows | plan.early.fired | plan.early.cut_by_rows
+    triggered = plan.early.cut_windows | plan.early.fired | plan.early.cut_by_rows
     panes = [row_cuts.on_time(plan, state.row_panes, until, LAST)] if plan.early.panes_of_rows else []
-    panes += [Panes.of(complete.take(~told[complete.window]), LAST, ON_TIME)]
+    panes += [Panes.of(complete.take(~triggered[complete.window]), LAST, ON_TIME)]
     for group in _groups(state):
         pieces = [kept.table_of(at) for at in _since(kept, group)]
         if pieces:
@@ -179,13 +181,13 @@ def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[P
         before = cuts.before(found.start, found.end, found.end)
         panes += [Panes.of(was, 2 * LAST, EARLY) for was, _ in _were_of(kept, found, before)]
     if plan.early.panes_of_rows:
-        was = row_cuts.completed(plan, state.row_panes, until, told=True)
+        was = row_cuts.completed(plan, state.row_panes, until, reported=True)
         panes.append(Panes.of(was, 2 * LAST, EARLY))
     for group in _groups(state):
         mine = np.flatnonzero(group.windows[complete.window] & np.isin(complete.window, plan.timed))
         if mine.size and group.fired >= 0:
             found = Found.whole(complete, mine, type[mine])
-            was, _ = found.up_to(plan, kept.table(_told(kept, group)), found.end[found.pane])
+            was, _ = found.up_to(plan, kept.table(_before(kept, group)), found.end[found.pane])
             panes.append(Panes.of(was, 2 * LAST, EARLY))
     return panes
 
@@ -281,8 +283,8 @@ def settle(state: State, reached: int, kept: Kept | None = None) -> None:
         return
     fired = min((group.fired for group in _groups(state)), default=None)
     for known in state.apart:
-        told = fired is None or known.epoch <= fired
-        if told and (known.judged == BEGIN or _all_passed(plan, known, reached)):
+        all_fired = fired is None or known.epoch <= fired
+        if all_fired and (known.judged == BEGIN or _all_passed(plan, known, reached)):
             done += known.store.runs
         elif known.store.runs:
             left.append(known)
@@ -335,8 +337,8 @@ def fire(state: State, windows: Mask) -> list[Panes]:
     plan, panes, pushed = state.plan, list[Panes](), state.pushed
     after = BEGIN if state.watermark is None else state.watermark
     kept = Kept(plan, state.store, state.apart)
-    if plan.early.tells_runs:
-        state.told, panes = open_runs.fired(plan, state.told, kept.table(), state.keys, windows, after)
+    if plan.early.keeps_reports:
+        state.reported, panes = open_runs.fired(plan, state.reported, kept.table(), state.keys, windows, after)
     elif pushed is not None:
         panes, state.pushed = reported(pushed, state.keys, after), None
     if kept.apart:
@@ -360,7 +362,7 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
     now, _ = found.up_to(plan, kept.table(), end)
     if emit == "updates":
         return [Panes.of(now, 0, EARLY)]
-    was, _ = found.up_to(plan, kept.table(_told(kept, group)), end)
+    was, _ = found.up_to(plan, kept.table(_before(kept, group)), end)
     return [Panes.of(was, 0, EARLY), Panes.of(now, 1, EARLY)]
 
 
@@ -378,7 +380,7 @@ def _since(kept: Kept, group: Group) -> list[int]:
     return [at for at, known in enumerate(kept.apart) if known.epoch > group.fired]
 
 
-def _told(kept: Kept, group: Group) -> list[int]:
+def _before(kept: Kept, group: Group) -> list[int]:
     """The cells apart that a group's triggers have reported."""
     return [at for at, known in enumerate(kept.apart) if known.epoch <= group.fired]
 

@@ -31,7 +31,7 @@ def split(state: State, parts: int) -> list[State]:
     keys."""
     if state.keys is None:
         nothing = replace(state, store=Store(state.plan), rows=KeyRows(state.plan), revisions=Revisions(), filled={})
-        nothing = nothing.but(apart=(), passed=None, told={})
+        nothing = nothing.but(apart=(), passed=None, reported={})
         return [state, *[nothing] * (parts - 1)]
     codes = np.arange(len(state.keys))
     target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
@@ -115,10 +115,10 @@ def joined(states: Sequence[State]) -> State:
     passed = None
     for known_rows in (part.passed for part in parts if part.passed is not None):
         passed = known_rows if passed is None else passed.beside(known_rows)
-    told: dict[str, Store] = {}
-    for name, known_store in (known for part in parts for known in part.told.items()):
+    reported: dict[str, Store] = {}
+    for name, known_store in (known for part in parts for known in part.reported.items()):
         for run in known_store.runs:
-            told[name] = told.get(name, Store(plan)).add(run).consolidated()
+            reported[name] = reported.get(name, Store(plan)).add(run).consolidated()
     for part in parts:
         for run in part.store.runs:
             store = store.add(run)
@@ -133,7 +133,7 @@ def joined(states: Sequence[State]) -> State:
         filled=filled,
         apart=apart,
         passed=passed,
-        told=told,
+        reported=reported,
         epoch=max(state.epoch for state in states),
         fired=first.fired,
         fired_at=first.fired_at,

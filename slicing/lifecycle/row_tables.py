@@ -49,8 +49,8 @@ def _stream_tables(stream: Stream) -> list[pa.Table]:
 
 def _known(columns: dict[str, tuple[Ints, int]]) -> pa.Table:
     """What is kept for each key, cut after the last key that has anything: the arrays may have room for more."""
-    told = np.logical_or.reduce([column != none for column, none in columns.values()])
-    size = int(told.nonzero()[0][-1]) + 1 if told.any() else 0
+    kept = np.logical_or.reduce([column != none for column, none in columns.values()])
+    size = int(kept.nonzero()[0][-1]) + 1 if kept.any() else 0
     return pa.table({name: column[:size] for name, (column, _) in columns.items()})
 
 
@@ -108,8 +108,8 @@ def rows_of(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> Key
     for number, code, value, opened in header["contexts"]:
         known = contexts.setdefault(number, {})
         known[code] = Context(context_value(value), tuple(Opened(*o) for o in opened))
-    told = zip(axes(plan), header["streams"], strict=bool(header["streams"]))
-    streams = tuple(_of_stream(axis.plan, known, take) for axis, known in told)
+    pairs = zip(axes(plan), header["streams"], strict=bool(header["streams"]))
+    streams = tuple(_of_stream(axis.plan, known, take) for axis, known in pairs)
     arrived, placed, settled = header["counts"]
     counted = Arrived(arrived, *of_key)
     rows = FinalRows(final, header["alive"], *counts)

@@ -121,7 +121,7 @@ def _state_header(state: State) -> dict[str, Any]:
         "pools": list(state.pools),
         "postponed": [[len(p.store.runs), p.after, p.until] for p in state.postponed],
         "apart": [[len(known.store.runs), known.judged, known.epoch] for known in state.apart],
-        "told": [[name, len(store.runs)] for name, store in state.told.items()],
+        "told": [[name, len(store.runs)] for name, store in state.reported.items()],
         "passed": state.passed is not None,
         "held": [state.held is not None, state.shown],
         "fired": [state.epoch, state.fired, state.fired_at],
@@ -186,7 +186,7 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread 
     tables += [_run_of(state.plan, run) if packed else cells_table(run) for run in state.store.runs]
     tables += [cells_table(run) for p in state.postponed for run in p.store.runs]
     tables += [cells_table(run) for known in state.apart for run in known.store.runs]
-    tables += [cells_table(run) for store in state.told.values() for run in store.runs]
+    tables += [cells_table(run) for store in state.reported.values() for run in store.runs]
     if state.passed is not None:
         tables += _passed_tables(state.passed)
     tables += [] if state.held is None else [state.held]
@@ -273,7 +273,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, policy: Policy) ->
     store = Store(plan, tuple(take.run(plan) for _ in range(header["runs"])), header["coarse"])
     postponed = tuple(Postponed(store_of(plan, runs, take), after, until) for runs, after, until in header["postponed"])
     apart = tuple(Apart(store_of(plan, runs, take), judged, epoch) for runs, judged, epoch in header["apart"])
-    told = {name: store_of(plan, runs, take) for name, runs in header["told"]}
+    reported = {name: store_of(plan, runs, take) for name, runs in header["told"]}
     passed = _passed(plan, take) if header["passed"] else None
     held, shown = header["held"]
     waiting = next(take) if held else None
@@ -295,7 +295,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, policy: Policy) ->
         postponed=postponed,
         crowded=header["crowded"],
         apart=apart,
-        told=told,
+        reported=reported,
         passed=passed,
         epoch=epoch,
         fired=fired,

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled
-from slicing.closing.open_runs import PushedRuns, Told
+from slicing.closing.open_runs import PushedRuns, Reports
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
 from slicing.columns.key_marks import KeyMarks
@@ -58,7 +58,7 @@ class State:
     epoch: int = 0  # how often a trigger has fired at the end of a push
     fired: dict[str, int] = field(default_factory=dict)  # window -> the epoch in which its trigger last fired
     pushed: PushedRuns | None = None  # only within a push, in plans with sessions or whole streams and triggers
-    told: Told = field(default_factory=dict)  # last reports of runs, if not each push reports them
+    reported: Reports = field(default_factory=dict)  # last reports of runs, if not each push reports them
     passed: RowPanes | None = None  # only in plans with panes at rows
     marks: KeyMarks = _NO_MARKS  # the marks of keys that are ahead of the stream
     groups: tuple[State, ...] = ()  # the states of keys with marks, by watermark (slicing.lifecycle.by_key)
@@ -88,7 +88,7 @@ class State:
     @property
     def stores(self) -> list[Store]:
         """All stores except those of postponed windows."""
-        return [self.store, *(known.store for known in self.apart), *self.told.values()]
+        return [self.store, *(known.store for known in self.apart), *self.reported.values()]
 
     def ranks_used(self, name: str) -> Ints:
         """The ranks of a column's values that anything not yet emitted holds."""
@@ -129,8 +129,8 @@ class State:
     def with_cells(self, change: Callable[[Store], Store], **changes: Any) -> State:
         """Change the cells of each store, except those of postponed windows."""
         apart = tuple(known.but(change(known.store)) for known in self.apart)
-        told = {name: change(store) for name, store in self.told.items()}
-        return self.but(store=change(self.store), apart=apart, told=told, **changes)
+        reported = {name: change(store) for name, store in self.reported.items()}
+        return self.but(store=change(self.store), apart=apart, reported=reported, **changes)
 
     @property
     def row_panes(self) -> RowPanes:

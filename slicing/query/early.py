@@ -120,7 +120,7 @@ class Early:
         return self.cut or bool(self.fired_numbers)
 
     @lazy
-    def tells_runs(self) -> bool:
+    def keeps_reports(self) -> bool:
         """Whether sessions or whole streams have a trigger other than each push: what was reported is then kept."""
         triggers = [self._triggers[i] for i in self._runs if i not in self.run_marks]
         return any(t is not None and t.parts() != (EachPush(),) and not isinstance(t, Unfired) for t in triggers)
@@ -128,8 +128,8 @@ class Early:
     @lazy
     def fires_runs(self) -> bool:
         """Whether each push reports sessions or whole streams: their results before the push are kept until its end."""
-        return not self.tells_runs and bool((self.fired & ~self.fired_slices).any())
+        return not self.keeps_reports and bool((self.fired & ~self.fired_slices).any())
 
-    def tells_run(self, number: int) -> bool:
+    def reports_run(self, number: int) -> bool:
         """Whether a session window or a whole stream is reported early, at times."""
         return bool(self.fired[number]) or number in self.run_cuts

@@ -99,7 +99,7 @@ class Policy:
     def _hash(self) -> int:
         return hash(tuple([getattr(self, field.name) for field in fields(self)]))
 
-    def told(self, **arguments: Any) -> Policy:
+    def with_arguments(self, **arguments: Any) -> Policy:
         """This policy with those of an operator's arguments that differ from the defaults."""
         others = [(name, value) for name, value in arguments.items() if value is not getattr(Policy, name)]
         try:

@@ -79,11 +79,11 @@ def rollup_spec(spec: Spec, windows: Mapping[str, Any], *, window: str | None = 
 def over_parts(spec: Spec, windows: Mapping[str, Any], arguments: Mapping[str, Any]) -> Spec:
     """The query, for windows that are known to hold only whole parts."""
     _check_larger(windows)
-    told = {"watermark": manual(), "on_overflow": spec.on_overflow}
+    defaults = {"watermark": manual(), "on_overflow": spec.on_overflow}
     if spec.emit == "parts":
-        told["sequence"] = "revision"
+        defaults["sequence"] = "revision"
     aggs = {name: _again(name, agg) for name, agg in spec.aggs.items()}
-    return Spec("window_start", windows, aggs, by=list(spec.by), **{**told, **arguments})
+    return Spec("window_start", windows, aggs, by=list(spec.by), **{**defaults, **arguments})
 
 
 def _check_larger(windows: Mapping[str, Any]) -> None:

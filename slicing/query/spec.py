@@ -276,9 +276,9 @@ class Spec:
 
     @lazy
     def _fingerprint(self) -> str:
-        told = [f.name for f in fields(self) if f.name not in _FREE]
-        told = [name for name in told if name not in _LATER or getattr(self, name) is not None]
-        parts = [f"{name}={stable(getattr(self, name))}" for name in told]
+        names = [f.name for f in fields(self) if f.name not in _FREE]
+        names = [name for name in names if name not in _LATER or getattr(self, name) is not None]
+        parts = [f"{name}={stable(getattr(self, name))}" for name in names]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     def to_toml(self) -> str:

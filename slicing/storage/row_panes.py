@@ -19,7 +19,7 @@ from slicing.system.arrays import Ints, Mask
 
 PLACE, SEQUENCE, ARRIVAL, MARKS = range(4)  # of rows: when they pass, what orders rows of equal time, marks by bit
 WINDOW, START, END, KEY, COUNT = range(5)  # of windows: number, start, end, the key's code, how many rows have passed
-OF, TOLD, LAST = range(3)  # of cells: the window, whether panes have reported its rows, the place of its last row
+OF, REPORTED, LAST = range(3)  # of cells: the window, whether panes have reported its rows, the place of its last row
 
 
 @dataclass(frozen=True, eq=False)

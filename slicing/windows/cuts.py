@@ -70,8 +70,8 @@ class Cuts:
         for share in self.shares:
             found.append((np.arange(end.size), start + share_of(end - start, share)))
         window, cut = (np.concatenate(column) for column in zip(*found, strict=True))
-        told = (cut > after) & (cut <= until) & (cut > start[window])
-        window, cut = window[told], cut[told]
+        due = (cut > after) & (cut <= until) & (cut > start[window])
+        window, cut = window[due], cut[due]
         order = order_by(window, start[window], cut)
         window, cut = window[order], cut[order]
         new = changes(window, cut)

@@ -245,7 +245,7 @@ def test_a_long_way_is_taken_in_steps(seed: int) -> None:
     check(-1 - seed, pane_looks=random.Random(seed).choice([1, 5]))
 
 
-def check(seed: int, **told: int) -> None:
+def check(seed: int, **choices: int) -> None:
     """A random stream, with restarts, push by push."""
     rng = random.Random(seed)
     case = a_case(rng)
@@ -256,7 +256,7 @@ def check(seed: int, **told: int) -> None:
         "packed_words": 100 * (seed % 2),
         "packed_pushes": (0.0, 0.0),
     }
-    policy = Policy(fused_cells=rng.choice([0, 4, Policy.fused_cells]), **packed | told)
+    policy = Policy(fused_cells=rng.choice([0, 4, Policy.fused_cells]), **packed | choices)
     op, rows, Clock.now = sl.Operator(case.spec, policy=policy), list(case.rows), 0
     while rows:
         Clock.now += rng.choice([0, 1, 3, 7])
@@ -444,7 +444,9 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "a part on time that is told twice": (
         row_cuts,
         "completed",
-        lambda of: lambda plan, known, until, told: of(plan, known, until, told and plan.spec.emit == "updates"),
+        lambda of: (
+            lambda plan, known, until, reported: of(plan, known, until, reported and plan.spec.emit == "updates")
+        ),
     ),
     "rows that wait lost over a restart": (snapshot, "_state", lambda read: lambda *args: read(*args).but(passed=None)),
     "cuts passed twice": (
