@@ -28,7 +28,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled
 from slicing.closing.output import Output, Stats
 from slicing.closing.panes import Panes
-from slicing.closing.postpone import Postponed, given_out, held_beside, rows_given_out
+from slicing.closing.postpone import Postponed, emitted, emitted_rows, held_beside
 from slicing.closing.reach import Reach
 from slicing.closing.revise import revise
 from slicing.closing.too_many import MOST, check_due
@@ -503,7 +503,7 @@ def give_waiting(state: State, all_of_them: bool = False) -> list[Answers]:
         return all_windows(Closing(state.plan, store, state.keys, after, until), filled)
 
     most = None if all_of_them else state.plan.policy.max_windows_per_push
-    found = given_out(state.plan, state.postponed, state.keys, state.filled, most, answering)
+    found = emitted(state.plan, state.postponed, state.keys, state.filled, most, answering)
     answers, state.postponed, state.filled = found
     return [answers]
 
@@ -599,7 +599,7 @@ def _windows(state: State, answers: Sequence[Answers], change: Changed, all_of_t
     if not change.numbered:
         panes = [early.numbered(state, answers, change.revised, panes)]
     most = None if all_of_them else plan.policy.max_windows_per_push
-    windows, state.held = rows_given_out(state.held, early.rows_of(state, panes), most)
+    windows, state.held = emitted_rows(state.held, early.rows_of(state, panes), most)
     state.shown = state.watermark if state.held is None else state.shown
     return windows
 

@@ -105,7 +105,7 @@ class Postponed:
         return run.take(np.repeat(lower - np.cumsum(count) + count, count) + np.arange(int(count.sum())))
 
 
-def given_out(
+def emitted(
     plan: Plan,
     waiting: tuple[Postponed, ...],
     keys: KeyTable | None,
@@ -161,7 +161,7 @@ def _knowing(postponed: Postponed, **known: object) -> Postponed:
     return postponed
 
 
-def rows_given_out(waiting: pa.Table | None, more: pa.Table, most: int | None) -> tuple[pa.Table, pa.Table | None]:
+def emitted_rows(waiting: pa.Table | None, more: pa.Table, most: int | None) -> tuple[pa.Table, pa.Table | None]:
     """For windows that may be reported several times: about ``most`` of the oldest rows or all, and the rows that wait.
     A retracted row and the row right behind it stay together."""
     rows = more if waiting is None else pa.concat_tables([waiting, more]) if more.num_rows else waiting

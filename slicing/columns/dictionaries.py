@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from slicing.columns.arrow_io import encoded, has_halves, one_piece
 from slicing.columns.arrow_out import is_short_decimal
-from slicing.columns.values import given_out
+from slicing.columns.values import result_type
 
 
 def room_of(type: pa.DictionaryType) -> int:
@@ -16,7 +16,7 @@ def room_of(type: pa.DictionaryType) -> int:
 
 def unordered(type: pa.DictionaryType) -> pa.DictionaryType:
     """The type of results for values of such a column; the order flag of the dictionary is not kept."""
-    return pa.dictionary(type.index_type, given_out(type.value_type))
+    return pa.dictionary(type.index_type, result_type(type.value_type))
 
 
 def coded(values: pa.Array | pa.ChunkedArray, type: pa.DictionaryType) -> pa.Array | pa.ChunkedArray:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from slicing.columns.key_columns import Column, check_key_type, column_of, typed
 from slicing.columns.key_tables import WordTable
 from slicing.columns.order import distinct, inverse, order_by
-from slicing.columns.values import given_out
+from slicing.columns.values import result_type
 from slicing.kernels.cells import by_rank
 from slicing.kernels.table import hash_words
 from slicing.system.arrays import Array, Codes, Ints, Unsigned
@@ -42,7 +42,7 @@ class KeyTable:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         for position, type in enumerate(types):
             check_key_type(str(position), type)
-        self._types, self._given_out = list(types), list(map(given_out, types))
+        self._types, self._result_types = list(types), list(map(result_type, types))
         self._begin(list(map(column_of, types)))
 
     def _begin(self, columns: list[Column]) -> None:
@@ -92,7 +92,7 @@ class KeyTable:
 
     def columns(self, codes: Ints) -> list[pa.Array | pa.ChunkedArray]:
         """The keys of ``codes``, in the types of the key columns; views become ``string`` and ``binary``."""
-        return list(map(typed, self._columns, self._column_ids(codes), self._given_out))
+        return list(map(typed, self._columns, self._column_ids(codes), self._result_types))
 
     def ranks(self, codes: Ints) -> Ints:
         """The rank (0..n-1) of each of distinct codes by key, column by column.

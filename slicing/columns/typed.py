@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
 from slicing.columns.lazy import lazy
-from slicing.columns.values import given_out
+from slicing.columns.values import result_type
 
 
 class Columns:
@@ -108,7 +108,7 @@ def in_result_types(batch: pa.RecordBatch) -> pa.RecordBatch:
         type = column_type(batch.schema, field.name)
         if pa.types.is_run_end_encoded(type):
             column, type = pc.run_end_decode(column), type.value_type
-        type = given_out(type)
+        type = result_type(type)
         if column.type != type and pa.types.is_dictionary(type):
             values = column.dictionary.cast(type.value_type)
             column = pa.DictionaryArray.from_arrays(column.indices, values, ordered=type.ordered)

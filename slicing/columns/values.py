@@ -48,16 +48,16 @@ def storable(type: pa.DataType) -> pa.DataType:
     if pa.types.is_run_end_encoded(type):
         return storable(type.value_type)
     if pa.types.is_nested(type):
-        return given_out(type)
+        return result_type(type)
     if pa.types.is_string_view(type):
         return pa.large_string()
     return pa.large_binary() if pa.types.is_binary_view(type) else type
 
 
-def given_out(type: pa.DataType) -> pa.DataType:
+def result_type(type: pa.DataType) -> pa.DataType:
     """The type in results: ``string`` or ``binary`` for views, as pyarrow cannot filter, sort, join or write views."""
     if pa.types.is_dictionary(type):
-        return pa.dictionary(type.index_type, given_out(type.value_type), type.ordered)
+        return pa.dictionary(type.index_type, result_type(type.value_type), type.ordered)
     if pa.types.is_nested(type):
         return _of_plain_leaves(type)
     if pa.types.is_string_view(type):
@@ -69,7 +69,7 @@ def _of_plain_leaves(type: pa.DataType) -> pa.DataType:
     """A struct or list type without views and dictionaries inside, which Arrow cannot join or take there."""
 
     def leaf(field: pa.Field) -> pa.Field:
-        return field.with_type(given_out(decoded(field.type)))
+        return field.with_type(result_type(decoded(field.type)))
 
     if pa.types.is_struct(type):
         return pa.struct([leaf(field) for field in type])
@@ -155,7 +155,7 @@ class ValueType:
     @staticmethod
     def of(type: pa.DataType, column: str) -> ValueType:
         t = pa.types
-        coded, type = t.is_dictionary(type), given_out(decoded(type))
+        coded, type = t.is_dictionary(type), result_type(decoded(type))
         if t.is_boolean(type):
             return ValueType(type, BOOL, False)
         if t.is_signed_integer(type):
@@ -173,7 +173,7 @@ class ValueType:
         if has_offsets(type) or pa.types.is_fixed_size_binary(type):
             return ValueType(type, RANKED, True, coded)
         if t.is_struct(type) or t.is_list(type) or t.is_large_list(type) or t.is_fixed_size_list(type):
-            return ValueType(given_out(type), NESTED, True)
+            return ValueType(result_type(type), NESTED, True)
         raise TypeError(
             f"column {column!r} has type {type}, which cannot be aggregated; allowed are integers, floats, bool, "
             "decimals up to 38 digits, dates, times, timestamps, durations, strings, binary, structs and lists"

@@ -83,7 +83,7 @@ class Due:
         return Answers(window, f.start, f.end, self.code(), blocks, in_order, ranks)
 
 
-def given_out(plan: Plan, window: BoundRows, view: View, after: int, until: int) -> list[Answers]:
+def closing_windows(plan: Plan, window: BoundRows, view: View, after: int, until: int) -> list[Answers]:
     """The windows of a type that close at ``after`` or later and before ``until``."""
     if len(plan.names) == 1 and isinstance(window, BoundPerRow) and window.at_all_rows and view.first.size == 1:
         return _at_all_rows(plan, window, view, after, until)
@@ -153,7 +153,7 @@ def closed(rows: KeyRows, keys: KeyTable | None, after: int, until: int) -> tupl
         if look is not None:
             for window in rows.plan.rows.windows:
                 if window.number in look.seen:
-                    found += given_out(rows.plan, window, look.seen[window.number].view, after, step)
+                    found += closing_windows(rows.plan, window, look.seen[window.number].view, after, step)
             look, of_stream = look.of_stream(keys, flush and step == until)
             found += of_stream
             rows = KeyRows(rows.plan) if step == FOREVER else look.let_go(step - stays)

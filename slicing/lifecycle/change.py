@@ -267,8 +267,8 @@ def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
         is_one: Mask = cut.next_live(times - 1, h) == times
         return is_one
 
-    given_out = BEGIN if state.watermark is None or not old.spec.revises else state.watermark
-    whole = (due.end > given_out) & (due.start >= held) & edge(due.start) & ((due.end > newest) | edge(due.end))
+    emitted = BEGIN if state.watermark is None or not old.spec.revises else state.watermark
+    whole = (due.end > emitted) & (due.start >= held) & edge(due.start) & ((due.end > newest) | edge(due.end))
     return max(held, int(due.start[~whole].max()) + 1) if not whole.all() else held
 
 

@@ -27,7 +27,7 @@ from slicing.columns.lazy import lazy
 from slicing.columns.signs import check_signs, signs
 from slicing.columns.squares import SQUARES
 from slicing.columns.typed import Columns, column_type
-from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, given_out, is_plain
+from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, is_plain, result_type
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
@@ -366,7 +366,7 @@ class Plan:
         """The columns of ``out.windows``."""
         time = self.measure.type
         fields = [pa.field("window", pa.string()), pa.field("window_start", time), pa.field("window_end", time)]
-        fields += [pa.field(n, given_out(t)) for n, t in zip(self.spec.by, self.key_types, strict=True)]
+        fields += [pa.field(n, result_type(t)) for n, t in zip(self.spec.by, self.key_types, strict=True)]
         if self.spec.ranks_rows:
             fields += [pa.field("rank_start", pa.int64()), pa.field("rank_end", pa.int64())]
         fields += [pa.field(n, a.shown) for n, a in self.aggs.items()]
