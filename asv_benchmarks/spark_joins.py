@@ -226,7 +226,7 @@ def once(frame: DataFrame) -> Took:
     return Took(time.perf_counter() - start, busy() - used)
 
 
-def in_turns(ways: Ways, rounds: int) -> dict[str, Took]:
+def round_robin(ways: Ways, rounds: int) -> dict[str, Took]:
     """The least of what each way takes in so many rounds, after one that is not counted."""
     taken = [{name: once(make()) for name, make in ways.items()} for _ in range(rounds + 1)][1:]
     return {name: Took(*map(min, zip(*(one[name] for one in taken), strict=True))) for name in ways}
@@ -265,7 +265,7 @@ def main() -> int:
             ways = {name: way for name, way in ways.items() if args.without not in name}
             agreed(ways)
             rows = args.rows + (args.rows // 10 if make is features else args.rows)
-            print("\n".join(shown(title, rows, in_turns(ways, args.rounds))), flush=True)
+            print("\n".join(shown(title, rows, round_robin(ways, args.rounds))), flush=True)
     spark.stop()
     return 0
 

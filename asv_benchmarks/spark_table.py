@@ -126,7 +126,7 @@ class Table:
     def batch_ms(self, name: str, way: str) -> float:
         return self.ours(name, way) if way in ("rows", "files") else self.native(name, way)
 
-    def in_turns(self, name: str, ways: list[str], rounds: int) -> dict[str, float]:
+    def round_robin(self, name: str, ways: list[str], rounds: int) -> dict[str, float]:
         """Medians of what each way takes in several rounds, without the first third of them."""
         taken = [{way: self.batch_ms(name, way) for way in ways} for _ in range(rounds)][rounds // 3 :]
         return {way: statistics.median(one[way] for one in taken) for way in ways}
@@ -154,7 +154,7 @@ def main() -> None:
         print(f"{args.rows:,} rows a batch; a mapInArrow that only counts them: {floor:.0f} ms")
         print(f"{'ms a batch':<22}" + "".join(f"{way:>9}" for way in args.ways) + "   against the native ones")
         for name in args.cases:
-            took = table.in_turns(name, args.ways, args.rounds)
+            took = table.round_robin(name, args.ways, args.rounds)
             told = [
                 f"{way} {' / '.join(f'{took[store] / took[way]:.2f}x' for store in STORES if store in took)}"
                 for way in ("rows", "files")

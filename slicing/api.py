@@ -124,7 +124,7 @@ def all_windows(
         few = any(len(batch) < policy.gathered_rows for batch in held[:-1])
         large = sum(map(len, held)) >= 2 * policy.push_rows and not few
         if large and not progress and isinstance(spec.time, str):
-            closed, found = _in_turn(operator, held, policy.push_rows), iter(())
+            closed, found = _piece_by_piece(operator, held, policy.push_rows), iter(())
     if progress:
         found = counted(found, getattr(data, "num_rows", None))
     for first in found:  # with all its columns, so that an error can name them
@@ -139,7 +139,7 @@ def all_windows(
     return windows
 
 
-def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> list[pa.Table]:
+def _piece_by_piece(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> list[pa.Table]:
     """Push rows that are all in memory, ``rows`` at a time. Their order tells which windows no later row belongs to, so
     windows close on the way. Returns the windows closed so far; none if closing before the end does not pay.
 

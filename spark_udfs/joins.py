@@ -163,8 +163,8 @@ def two_frames(
         return plans.answered(both, job)
     result = job.rows_schema()
     plans.check_names(result.names, spark.conf.get("spark.sql.caseSensitive") == "true")
-    in_turn = by_place(both, count).sortWithinPartitions("piece")
-    return in_turn.mapInArrow(errors_as_rows(answer, job), spark_schema(result))
+    by_piece = by_place(both, count).sortWithinPartitions("piece")
+    return by_piece.mapInArrow(errors_as_rows(answer, job), spark_schema(result))
 
 
 @dataclass(frozen=True)

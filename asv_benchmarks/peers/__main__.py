@@ -61,14 +61,14 @@ def run(workload: Workload, rows: int, runs: int) -> list[Row]:
         compare(name, answer, expected)
     measuring.read(times, data.arrays["value"])
     engines[READ] = lambda: measuring.read(times, data.arrays["value"])
-    spent = in_turns(list(engines.values()), runs, workload.cached, by_wall=THREADS > 1, calls=workload.calls)
+    spent = round_robin(list(engines.values()), runs, workload.cached, by_wall=THREADS > 1, calls=workload.calls)
     return [
         Row(name, count / s, name.startswith("slicing"), spread)
         for name, (s, spread) in zip(engines, spent, strict=True)
     ]
 
 
-def in_turns(
+def round_robin(
     works: Sequence[Work], runs: int, cached: bool, by_wall: bool, calls: int = 1
 ) -> list[tuple[float, float]]:
     """The median of seconds that each takes, of so many calls in a row, and how far its runs lie apart, as a share of
@@ -132,7 +132,7 @@ def compare_threads(workloads: Mapping[str, Workload], rows: int, runs: int) -> 
         works = [work for threads in (1, 2) for _, work in workload.ours(data, threads)]
         for work in works:
             work()
-        spent = in_turns(works, runs, workload.cached, by_wall=True)
+        spent = round_robin(works, runs, workload.cached, by_wall=True)
         push, aggregate, push_2, aggregate_2 = (data.ours.num_rows / seconds / 1e6 for seconds, _ in spent)
         print(f"{title:36}{push:8.1f}{push_2:11.1f}{push_2 / push:6.2f}x", end="")
         print(f"{aggregate:11.1f}{aggregate_2:11.1f}{aggregate_2 / aggregate:6.2f}x", flush=True)

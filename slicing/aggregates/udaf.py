@@ -90,7 +90,7 @@ def _folded(kind: UserWords, rows: Lists, keyed: Sequence[bool]) -> Ints:
     return block
 
 
-def _in_turn(kind: UserWords, picked: Picked, keyed: Sequence[bool]) -> Ints:
+def _combined_in_order(kind: UserWords, picked: Picked, keyed: Sequence[bool]) -> Ints:
     """The answer of each window: its slices combined in order, or its rows if the slices overlap in time."""
     lists = picked.lists.whole()
     tangled = interleaved(picked)
@@ -140,7 +140,7 @@ def _bind(agg: Aggregate, value: ValueType, columns: Mapping[str, pa.DataType]) 
     feeds = tuple(Feed(name, "word" if k else form) for name, form, k in zip(values, plain, keyed, strict=True))
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        return lowered(_in_turn(kind, Picked.of(b[0]), keyed))
+        return lowered(_combined_in_order(kind, Picked.of(b[0]), keyed))
 
     return BoundAggregate((Lane(in_order(len(feeds)), feeds, agg.flag),), functions.result(), lower)
 

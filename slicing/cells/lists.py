@@ -166,10 +166,10 @@ class ListKind:
             n = k.run_earliest(order, start, x, t, s, a, at, items)
             return Lists(at, items[:n].copy())
         words = [c.view(np.int64) for c in (t, s, a, *rows.feeds)]
-        in_turn = _in_turn([c[every] for c in words])
-        if in_turn is not None:
-            cell, every = cell[in_turn], every[in_turn]
-        order = _grouped(cell, start, every, rows.ascending and in_turn is None)
+        row_order = _row_order([c[every] for c in words])
+        if row_order is not None:
+            cell, every = cell[row_order], every[row_order]
+        order = _grouped(cell, start, every, rows.ascending and row_order is None)
         return Lists(start, np.stack([c[order] for c in words], axis=1))
 
 
@@ -353,7 +353,7 @@ def _sorted_within(values: Ints, start: Ints) -> Ints:
     return values
 
 
-def _in_turn(words: Sequence[Ints]) -> Ints | None:
+def _row_order(words: Sequence[Ints]) -> Ints | None:
     """The order of the rows by time, sequence, arrival and values; None if they are in this order."""
     t, s, a = words[:3]
     if s.any() or not (a[1:] > a[:-1]).all():

@@ -112,7 +112,7 @@ def all_windows(closing: Closing, filled: Filled, quiet: bool = False) -> tuple[
         found, filled = by_instance(plan, instances, filled, closing.after, closing.until)
     parts = [found, *_runs(closing)]
     if all([part.ordered for part in parts]):
-        return Answers.in_turn(plan, parts), filled
+        return Answers.merged(plan, parts), filled
     return Answers.all_of(plan, parts), filled
 
 

@@ -136,7 +136,7 @@ class Answers:
         return Answers.together(found) if found else Answers.none(plan)
 
     @staticmethod
-    def in_turn(plan: Plan, parts: Sequence[Answers]) -> Answers:
+    def merged(plan: Plan, parts: Sequence[Answers]) -> Answers:
         """The answers of all parts, in order. Each part is in order, and no two parts have the same windows."""
         found = [part for part in parts if len(part)]
         if len(found) < 2:

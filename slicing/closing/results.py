@@ -116,7 +116,7 @@ def windows(
     """The table ``out.windows``: closed windows and, with their marks, changed windows."""
     if len(parts) > 1:
         parts = [part for part in parts if part.window.size]
-        if len(parts) > 1 and revised is None and not (plan.spec.op and plan.wholes) and _in_turn(parts):
+        if len(parts) > 1 and revised is None and not (plan.spec.op and plan.wholes) and _are_in_order(parts):
             return pa.concat_tables([windows(plan, keys, pools, [part]) for part in parts])
     answers = parts[0] if len(parts) == 1 else Answers.all_of(plan, parts)
     if plan.since:
@@ -148,7 +148,7 @@ def of_panes(plan: Plan, keys: KeyTable | None, pools: Pools, answers: Answers, 
     return to_table(plan, answers, keys, pools, mark, timing)
 
 
-def _in_turn(parts: Sequence[Answers]) -> bool:
+def _are_in_order(parts: Sequence[Answers]) -> bool:
     return all(part.ordered for part in parts) and all(a.end[-1] < b.end[0] for a, b in pairwise(parts))
 
 

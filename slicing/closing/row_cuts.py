@@ -205,7 +205,7 @@ def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> _
     place_in = np.concatenate([np.full(heads, -3), np.where(older.parts[:, REPORTED] == 1, -2, -1), row])
     names = [np.ascontiguousarray(window[:, at]) for at in (KEY, END, START, WINDOW)]
     names = [name for name in names if (name != name[0]).any()]
-    keys = names if _in_turn(older.parts, row) else [place_in, *names]
+    keys = names if _are_in_order(older.parts, row) else [place_in, *names]
     order = order_by(*keys) if keys else np.arange(len(window))
     place_in = place_in.take(order)
     new = changes(*[name.take(order) for name in names]) if names else np.arange(order.size) == 0
@@ -229,7 +229,7 @@ def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> _
     return _Items(windows, group, held, count.take(kept), of_row, reported, place.take(source), marks, every)
 
 
-def _in_turn(parts: Ints, row: Ints) -> bool:
+def _are_in_order(parts: Ints, row: Ints) -> bool:
     """Whether reported cells come before unreported ones, and rows are in order, so that neither has to be sorted."""
     same, reported = parts[1:, OF] == parts[:-1, OF], parts[:, REPORTED]
     return bool((row[1:] > row[:-1]).all()) and not (same & (reported[1:] > reported[:-1])).any()

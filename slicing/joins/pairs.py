@@ -48,7 +48,7 @@ class Found:
         size = int(ends[-1]) if ends.size else 0
         row, partner = np.empty(size, np.int64), np.empty(size, np.int64)
         at = ends - total
-        mixed = not _in_turn([hit.run for hit in self.hits])
+        mixed = not _are_in_order([hit.run for hit in self.hits])
         when = np.empty(size if mixed else 0, np.int64)
         for hit in self.hits:
             run, begin, count = hit.run, hit.first[first:last], hit.count[first:last]
@@ -195,6 +195,6 @@ def best_pairs(match: str, row: Ints, time: Ints, key: Key) -> Ints:
     return order[first]
 
 
-def _in_turn(runs: Sequence[Run]) -> bool:
+def _are_in_order(runs: Sequence[Run]) -> bool:
     """Whether the runs, one after the other, are in order of (time, name)."""
     return all(a.high < b.low or (a.high == b.low and a.newest < b.oldest) for a, b in pairwise(runs))

@@ -322,8 +322,8 @@ def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: in
         ordered = np.repeat(np.arange(codes, dtype=np.int32), counts)
     order = order if by_time is None else by_time.take(order)
     first = int(name[0]) if name.size else 0
-    in_turn = name.size and int(name[-1]) - first == name.size - 1
-    return Run(ordered, time.take(order), order + first if in_turn else name.take(order)), order
+    consecutive = name.size and int(name[-1]) - first == name.size - 1
+    return Run(ordered, time.take(order), order + first if consecutive else name.take(order)), order
 
 
 def _room(size: int) -> tuple[Codes, Ints, Ints]:

@@ -39,7 +39,7 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
     None if there are none."""
     plan, final = store.plan, store.final
     runs, rest = (list(store.waiting), ()) if plan.rows.at_once else waiting.taken(store.waiting, until)
-    if runs and not waiting.in_turn(runs):
+    if runs and not waiting.are_in_order(runs):
         runs = [waiting.in_order(waiting.joined(runs))]
     waits = flush or any(stream.closed < stream.reached for stream in store.streams)
     if not plan.rows.windows:

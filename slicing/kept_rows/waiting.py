@@ -30,7 +30,7 @@ def added(runs: Sequence[Rows], rows: Rows) -> tuple[Rows, ...]:
     while older and len(older[-1]) < 2 * total:
         last.insert(0, older.pop())
         total += len(last[0])
-    if in_turn(last) and TINY * (total - len(rows)) < total:
+    if are_in_order(last) and TINY * (total - len(rows)) < total:
         return (*older, *last)
     return (*older, in_order(joined(last)))
 
@@ -69,7 +69,7 @@ def steps(runs: Sequence[Rows], until: int, older: int, step: int) -> list[int]:
     return sorted(set(runs[most].time[at].tolist()))
 
 
-def in_turn(runs: Sequence[Rows]) -> bool:
+def are_in_order(runs: Sequence[Rows]) -> bool:
     """Whether the runs, one after the other, are in order."""
     if any(run.plan.spec.sequence is not None for run in runs):
         return False

@@ -220,14 +220,14 @@ class Plan:
         seen = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
         flags, values = ({n: at for at, n in enumerate(self.row_flags)}, {n: at for at, n in enumerate(seen)})
         keyed, revises = bool(self.spec.by), self.spec.revises
-        in_turn = self.spec.watermark == Ordered() and self.spec.sequence is None
+        arrives_in_order = self.spec.watermark == Ordered() and self.spec.sequence is None
         bound: list[BoundRows] = [
             of_window(
                 self.names[i],
                 w.bind_rows,
                 Binding(
                     *(i, self.measure, flags, values, types, keyed),
-                    *(self.since.get(self.names[i]), revises, in_turn, self.idle, self.policy.slice_rows),
+                    *(self.since.get(self.names[i]), revises, arrives_in_order, self.idle, self.policy.slice_rows),
                 ),
             )
             for i, w in of_rows
@@ -242,8 +242,8 @@ class Plan:
     @lazy
     def rows(self) -> RowPlan:
         """The plan of the data-driven windows."""
-        in_turn = self.spec.watermark == Ordered() and self.spec.sequence is None and self.idle is None
-        return RowPlan(self.bound_rows, self.kept, self.row_flags, in_turn, self.lateness == 0)
+        rows_in_order = self.spec.watermark == Ordered() and self.spec.sequence is None and self.idle is None
+        return RowPlan(self.bound_rows, self.kept, self.row_flags, rows_in_order, self.lateness == 0)
 
     def missed(self, window: Ints, start: Ints, end: Ints) -> Mask:
         """Which windows began before they were added to the running stream."""

@@ -18,7 +18,7 @@ class RowPlan:
     bound: Mapping[str, BoundRows]  # all of them, by name
     kept: Mapping[str, Kept]  # what is kept for each window of the query, by name, and why
     flags: Sequence[tuple[str, str]]  # flags of a row: an argument of a window, and a boolean column
-    in_turn: bool  # rows come in order, and no key is ended by being quiet
+    rows_in_order: bool  # rows come in order, and no key is ended by being quiet
     punctual: bool  # late rows never change anything
 
     @lazy
@@ -70,7 +70,7 @@ class RowPlan:
     @lazy
     def at_once(self) -> bool:
         """Whether rows are final at once, before the watermark passes them: their order alone decides the edges."""
-        if not self.in_turn:
+        if not self.rows_in_order:
             return False
         if self.windows:
             return self.as_slices and not self.on_axes and all(w.tiles for w in self.windows)

@@ -166,7 +166,7 @@ class Grid:
         return np.append(0, np.searchsorted(self.of.time, self.edges))  # the known cuts are for edges of more rows
 
     @property
-    def in_turn(self) -> bool:
+    def slots_in_order(self) -> bool:
         """Whether rows are in order and have keys, and slots are long and side by side."""
         return self.of.code is not None and self.of.span[2] and self.bounds().size > 0
 

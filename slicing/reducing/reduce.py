@@ -293,8 +293,8 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool 
             break
     counted = np.zeros((size, 1), np.int64) if counts is None and counter is None else None
     span = _known_span(rows, place, size) if plan.fragments else None
-    in_turn = place if plan.fragments and isinstance(place, Grid) and place.in_turn else None
-    spans = np.full((size, 2), ~TOP) if plan.fragments and span is None and in_turn is None else None
+    by_slot = place if plan.fragments and isinstance(place, Grid) and place.slots_in_order else None
+    spans = np.full((size, 2), ~TOP) if plan.fragments and span is None and by_slot is None else None
     waiting: list[Lifted] = []
     for one in made:
         if isinstance(one, Lifted) and not one.by_runs(place):
@@ -309,8 +309,8 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool 
         assert counter is not None
         table = counter.counted()[:size]
     counts = table[:, 0] if counts is None else counts
-    if in_turn is not None:
-        span = _span_in_turn(in_turn, counts)
+    if by_slot is not None:
+        span = _span_by_slot(by_slot, counts)
     some = isinstance(place, Grid | Pieces) and not whole
     held, meta = _meta(ends, code, counts, table if some else None, plan.meta_words)
     if span is not None:
@@ -340,7 +340,7 @@ def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None
     return None
 
 
-def _span_in_turn(grid: Grid, counts: Ints) -> tuple[Ints, Ints]:
+def _span_by_slot(grid: Grid, counts: Ints) -> tuple[Ints, Ints]:
     """For rows in order: the first and the last time of each cell, from the first and the last rows of each slot."""
     code, time, keys = grid.of.code, grid.of.time, grid.keys
     assert code is not None

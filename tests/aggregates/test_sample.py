@@ -49,8 +49,8 @@ def test_a_sample_is_the_values_of_least_hash(since: int) -> None:
         ]
         by_hash = sorted(inside, key=lambda row: hash_of(row["v"], row["t"], row["q"]))
         assert window["some"] == [row["v"] for row in by_hash[:5]]
-        in_turn = sorted(inside, key=lambda row: (row["t"], row["q"]))
-        assert window["first"] == [row["s"] for row in in_turn[:4]]
+        ordered = sorted(inside, key=lambda row: (row["t"], row["q"]))
+        assert window["first"] == [row["s"] for row in ordered[:4]]
         assert set(window["texts"]) <= {row["s"] for row in inside}
     assert len(found) > 40
 
