@@ -20,7 +20,7 @@ from slicing.system.arrays import Array, Ints, Mask
 Shown = tuple[Ints, Ints, Ints, pa.Array | None]
 
 
-class Ranges(Protocol):
+class LazyBlocks(Protocol):
     """Partials that are made when they are read, for some windows at a time."""
 
     def __len__(self) -> int: ...
@@ -43,7 +43,7 @@ class Answers:
     start: Ints  # if the ranges are found when they are read, this is filled then
     end: Ints
     code: Ints
-    blocks: tuple[Block, ...] | Ranges
+    blocks: tuple[Block, ...] | LazyBlocks
     ordered: bool = False  # by end, window, start, key
     ranks: Ints | None = None  # of windows of rows: the first rank, and the rank they end before (-1: other windows)
     shows: Ints | None = None  # the index of each window's partial, if windows of several names share partials
@@ -109,7 +109,7 @@ class Answers:
 
     @staticmethod
     def of_types(
-        plan: Plan, due: tuple[Ints, Ints, Ints], each: Ints | None, code: Ints, blocks: tuple[Block, ...] | Ranges
+        plan: Plan, due: tuple[Ints, Ints, Ints], each: Ints | None, code: Ints, blocks: tuple[Block, ...] | LazyBlocks
     ) -> Answers:
         """Answers of windows given by type, start and end, in order. ``each``: how many result rows each window has;
         None: one."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from slicing.cells.blocks import Block, gathered, together
 from slicing.cells.lanes import Lane
-from slicing.closing.answers import Ranges
+from slicing.closing.answers import LazyBlocks
 from slicing.columns.arrow_out import table_room
 from slicing.columns.values import NOWHERE
 from slicing.kernels import combine as kinds
@@ -75,7 +75,7 @@ def _form(kind: object, word: int) -> int:
     return KEY if word >= kinds.EXTREME and kind == kinds.BASIC_F else WORD
 
 
-def in_order(lanes: Sequence[Lane], parts: Sequence[Ordered], piece: int) -> tuple[Block, ...] | Ranges:
+def in_order(lanes: Sequence[Lane], parts: Sequence[Ordered], piece: int) -> tuple[Block, ...] | LazyBlocks:
     """The cells in order: few are copied at once, many when they are read."""
     found = Gathered(lanes, parts, piece)
     return found if len(found) > piece and len(parts) * piece <= 4 * len(found) else found.whole()

@@ -16,7 +16,7 @@ from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
 from slicing.cells.lanes import Feed, Lane
 from slicing.closing.emit import answered
-from slicing.closing.spans import DENSE, Column, Of, Ranges, Spans, differences, totals
+from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spans, differences, totals
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import least_of, sums_of
@@ -29,17 +29,17 @@ FEWEST = 4  # with fewer rows a window on average, cells do not pay
 _ZERO = np.int64(0)
 
 
-def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tuple[Block, ...] | Ranges:
+def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tuple[Block, ...] | RangePartials:
     """Each lane's partials over ranges of these rows. ``fewest``: with fewer rows a range on average, cells do not
     pay."""
     few = fewest * len(spans) <= len(rows) or plan.combine != AUTO
     dense = [] if few else [lane for lane in plan.lanes if lane.kind in DENSE]
-    ranges = Ranges([_OfRows.of(plan, rows, lane) for lane in dense], spans, plan.policy.piece)
+    partials = RangePartials([_OfRows.of(plan, rows, lane) for lane in dense], spans, plan.policy.piece)
     if len(dense) == len(plan.lanes):
-        return ranges
+        return partials
     others = [lane for lane in plan.lanes if lane not in dense]
     found = dict(zip(others, from_cells(plan, others, rows, *spans.of(0, len(spans))), strict=True))
-    found |= zip(dense, ranges.whole(), strict=True)
+    found |= zip(dense, partials.whole(), strict=True)
     return tuple(found[lane] for lane in plan.lanes)
 
 
@@ -77,7 +77,7 @@ class _OfRows(Column):
         whole = None if feed is None or lane in plan.widened else rows.feed(feed)
         return _OfRows(lane, plan.words_read[lane], rows, feed, valid, whole)
 
-    def values(self, ranges: Of) -> Any:
+    def values(self, ranges: RangeBounds) -> Any:
         """The values of the rows that the ranges span."""
         bottom, top = int(ranges.bottom), int(ranges.top)
         if self.whole is not None:
@@ -88,15 +88,15 @@ class _OfRows(Column):
             self.piece[bottom, top] = self.rows.feed(self.feed, slice(bottom, top))
         return self.piece[bottom, top]
 
-    def held(self, ranges: Of) -> Any:
+    def held(self, ranges: RangeBounds) -> Any:
         """The values of the rows that the ranges span; 0 where a row does not count."""
         x, valid = self.values(ranges), self.valid[ranges.bottom : ranges.top]
         return np.where(valid, x, x.dtype.type(0)) if valid.size else x
 
-    def always(self, ranges: Of) -> bool:
+    def always(self, ranges: RangeBounds) -> bool:
         return self.valid is ALL_VALID
 
-    def counts(self, ranges: Of, out: Ints) -> None:
+    def counts(self, ranges: RangeBounds, out: Ints) -> None:
         if self.valid is not ALL_VALID:
             out[:] = differences(self.valid[ranges.bottom : ranges.top].astype(np.int64), ranges)
         elif 0 in self.words:
@@ -104,22 +104,22 @@ class _OfRows(Column):
         else:
             out[:] = 1  # nobody reads the count, but each range has a value
 
-    def sums_f(self, ranges: Of, block: Ints) -> None:
+    def sums_f(self, ranges: RangeBounds, block: Ints) -> None:
         if 1 in self.words:
             held, floats = self.held(ranges), block.view(np.float64)
             bottom, _, first, last, *_ = ranges
             sums_of(held, bottom, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
 
-    def sums_i(self, ranges: Of, block: Ints) -> None:
+    def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
         if 1 in self.words:
             held = self.held(ranges)
             totals(held, 0, 0xFFFFFFFF, ranges, block[:, 1])  # halves, whose sums fit
             totals(held, 32, -1, ranges, block[:, 2])
 
-    def total(self, ranges: Of, out: Ints) -> None:
+    def total(self, ranges: RangeBounds, out: Ints) -> None:
         totals(self.values(ranges), 0, -1, ranges, out)
 
-    def extreme(self, word: int, ranges: Of, out: Ints, as_numbers: bool) -> None:
+    def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         bottom, top, *found, _ = ranges
         most, floats = word == width(self.lane.kind) - 1, self.lane.kind == kinds.BASIC_F
         fold, flip = TOP if floats else _ZERO, ~_ZERO if most else _ZERO

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
 from slicing.cells.blocks import FEW, by_column
-from slicing.closing.answers import Answers, Ranges
+from slicing.closing.answers import Answers, LazyBlocks
 from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names, Pieces, array_of, repeated, texts
@@ -197,19 +197,19 @@ def _in_pieces(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa
     return [column.together() for column in columns]
 
 
-def _numbers(plan: Plan, ranges: Ranges) -> list[pa.Array] | None:
-    """Result columns made from ranges and written once. None if a result needs more than a word of a partial."""
+def _numbers(plan: Plan, blocks: LazyBlocks) -> list[pa.Array] | None:
+    """Result columns made from blocks and written once. None if a result needs more than a word of a partial."""
     asked = [
         (plan.lanes_of[name][0], agg.number, _number_type(agg.type))
         for name, agg in plan.aggs.items()
         if agg.number is not None
     ]
-    found = ranges.numbers(asked) if len(asked) == len(plan.aggs) and not plan.agg_since else None
+    found = blocks.numbers(asked) if len(asked) == len(plan.aggs) and not plan.agg_since else None
     if found is None:
         return None
     types = (agg.type for agg in plan.aggs.values())
     return [
-        pa.Array.from_buffers(type, len(ranges), [None, pa.py_buffer(column)], null_count=0)
+        pa.Array.from_buffers(type, len(blocks), [None, pa.py_buffer(column)], null_count=0)
         for type, column in zip(types, found, strict=True)
     ]
 

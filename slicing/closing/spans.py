@@ -118,7 +118,7 @@ class Recent:
         return first, last
 
 
-class Of(NamedTuple):
+class RangeBounds(NamedTuple):
     """Where ranges of the rows ``bottom : top`` begin and end."""
 
     bottom: np.int64
@@ -141,32 +141,32 @@ class Column:
     lane: Lane
     words: frozenset[int]  # the words of its partials that are read
 
-    def always(self, ranges: Of) -> bool:
+    def always(self, ranges: RangeBounds) -> bool:
         """Whether each of these ranges has a value."""
         raise NotImplementedError
 
-    def counts(self, ranges: Of, out: Ints) -> None:
+    def counts(self, ranges: RangeBounds, out: Ints) -> None:
         """How many values each range has."""
         raise NotImplementedError
 
-    def sums_f(self, ranges: Of, block: Ints) -> None:
+    def sums_f(self, ranges: RangeBounds, block: Ints) -> None:
         """Sums of floats, as the second and third word of a block."""
         raise NotImplementedError
 
-    def sums_i(self, ranges: Of, block: Ints) -> None:
+    def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
         """Sums of integers, by halves, as the second and third word of a block."""
         raise NotImplementedError
 
-    def total(self, ranges: Of, out: Ints) -> None:
+    def total(self, ranges: RangeBounds, out: Ints) -> None:
         """Sums of integers that fit in a word."""
         raise NotImplementedError
 
-    def extreme(self, word: int, ranges: Of, out: Ints, as_numbers: bool) -> None:
+    def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         """The maximum, if ``word`` is the last word of a block; the minimum, if it is the word before. Floats are given
         ``as_numbers`` or as their keys."""
         raise NotImplementedError
 
-    def partials(self, ranges: Of) -> Ints:
+    def partials(self, ranges: RangeBounds) -> Ints:
         """Partials, stored word by word. Words that nobody reads are not filled."""
         kind = self.lane.kind
         words = np.empty((width(kind), ranges.first.size), np.int64)
@@ -180,7 +180,7 @@ class Column:
                 self.extreme(word, ranges, words[word], False)
         return words.T
 
-    def number(self, word: int, ranges: Of, out: Ints) -> None:
+    def number(self, word: int, ranges: RangeBounds, out: Ints) -> None:
         """A result that is a word (``BoundAggregate.number``)."""
         if word == 0:
             self.counts(ranges, out)
@@ -201,7 +201,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Ranges:
+class RangePartials:
     """Partials that are made when they are read, some windows at a time: never all of them are in memory."""
 
     columns: Sequence[Column]
@@ -229,20 +229,20 @@ class Ranges:
                     out[piece] = into
         return found
 
-    def _pieces(self) -> Iterator[tuple[slice, Of]]:
+    def _pieces(self) -> Iterator[tuple[slice, RangeBounds]]:
         at, size = 0, self.piece
         while at < len(self):
             end = min(at + size, len(self))
             first, last = self.spans.of(at, end)
             bottom, top = (first[0], last[-1]) if self.spans.in_order else (first.min(), last.max())
-            yield slice(at, end), Of(bottom, top, first, last, self.spans.in_order, self.spans.step)
+            yield slice(at, end), RangeBounds(bottom, top, first, last, self.spans.in_order, self.spans.step)
             at, size = end, max(self.piece, int(last[-1] - first[-1]))  # not many fewer windows than overlap
 
     def whole(self) -> tuple[Block, ...]:
         return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))
 
 
-def totals(x: Ints, shift: int, mask: int, ranges: Of, out: Ints) -> None:
+def totals(x: Ints, shift: int, mask: int, ranges: RangeBounds, out: Ints) -> None:
     """Sums of ranges of ``x >> shift & mask``, modulo 2**64."""
     if ranges.in_order:
         x.setflags(write=False)  # columns are read-only too: the kernel is compiled for one type only
@@ -251,7 +251,7 @@ def totals(x: Ints, shift: int, mask: int, ranges: Of, out: Ints) -> None:
         out[:] = differences((x >> shift) & mask, ranges)
 
 
-def differences(x: Ints, ranges: Of) -> Ints:
+def differences(x: Ints, ranges: RangeBounds) -> Ints:
     """Sums of ranges in any order, modulo 2**64."""
     sums, (bottom, _, first, last, *_) = np.append(0, np.cumsum(x)), ranges
     difference: Ints = sums[last - bottom] - sums[first - bottom]

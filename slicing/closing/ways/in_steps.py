@@ -17,7 +17,7 @@ from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
-from slicing.closing.spans import DENSE, Column, Of, Ranges, Sliding, totals
+from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Sliding, totals
 from slicing.closing.ways.interface import Closing, Offer, Way
 from slicing.columns.order import alike
 from slicing.columns.values import TOP
@@ -69,7 +69,7 @@ def offer(closing: Closing) -> Offer | None:
         for at, lane in enumerate(plan.lanes):
             columns.append(_OfCells(lane, plan.words_read[lane], [run.blocks[at] for run in runs], lie))
         end = np.arange(oldest + first * every, oldest + (last + 1) * every, every)
-        blocks = Ranges(columns, Sliding(most, slices, first + 1, windows), plan.policy.piece)
+        blocks = RangePartials(columns, Sliding(most, slices, first + 1, windows), plan.policy.piece)
         number, code = alike(int(plan.numbered(np.zeros(1, np.int64))[0]), windows), alike(0, windows)
         return Answers(number, end - size, end, code, blocks, True)
 
@@ -92,7 +92,7 @@ class _OfCells(Column):
     blocks: Sequence[Block]
     lie: Sequence[int]
 
-    def word(self, at: int, ranges: Of) -> Ints:
+    def word(self, at: int, ranges: RangeBounds) -> Ints:
         """One word of these cells, as one column."""
         bottom, top, parts = int(ranges.bottom), int(ranges.top), []
         for begin, end, block in zip(self.lie[:-1], self.lie[1:], self.blocks, strict=True):
@@ -102,13 +102,13 @@ class _OfCells(Column):
         column.setflags(write=False)  # columns of rows are read-only too: kernels are compiled for one type only
         return column
 
-    def always(self, ranges: Of) -> bool:
+    def always(self, ranges: RangeBounds) -> bool:
         return bool(self.word(0, ranges).min() > 0)
 
-    def counts(self, ranges: Of, out: Ints) -> None:
+    def counts(self, ranges: RangeBounds, out: Ints) -> None:
         totals(self.word(0, ranges), 0, -1, ranges, out)
 
-    def sums_f(self, ranges: Of, block: Ints) -> None:
+    def sums_f(self, ranges: RangeBounds, block: Ints) -> None:
         if 1 in self.words:
             floats, lost, less = block.view(np.float64), *np.empty((2, len(block)))
             bottom, _, first, last, *_ = ranges
@@ -117,14 +117,14 @@ class _OfCells(Column):
                 sums_of(x, bottom, first, last, np.empty((2, x.size)), total, rest)
             floats[:, 2] += lost + less
 
-    def sums_i(self, ranges: Of, block: Ints) -> None:
+    def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
         for word in self.words & {1, 2}:  # the halves of sums, which fit in a word
             totals(self.word(word, ranges), 0, -1, ranges, block[:, word])
 
-    def total(self, ranges: Of, out: Ints) -> None:
+    def total(self, ranges: RangeBounds, out: Ints) -> None:
         totals((self.word(2, ranges) << 32) + self.word(1, ranges), 0, -1, ranges, out)
 
-    def extreme(self, word: int, ranges: Of, out: Ints, as_numbers: bool) -> None:
+    def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         bottom, _, *found, _ = ranges
         flip = ~_ZERO if word == width(self.lane.kind) - 1 else _ZERO
         fold = TOP if as_numbers and self.lane.kind == kinds.BASIC_F else _ZERO
