@@ -52,9 +52,9 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     belongs = flow.belong(state.plan, rows.take(ended))
     late, outside, changes = [ended[belongs]], int((~belongs).sum()), [flow.UNCHANGED] * len(found)
     for place in distinct(number[number >= 0]).tolist():
-        mine = np.flatnonzero(number == place)
-        arrivals = flow.collect(found[place], rows if mine.size == len(rows) else rows.take(mine))
-        late.append(mine[arrivals.late])
+        of_home = np.flatnonzero(number == place)
+        arrivals = flow.collect(found[place], rows if of_home.size == len(rows) else rows.take(of_home))
+        late.append(of_home[arrivals.late])
         outside += arrivals.outside
         changes[place] = flow.admit(found[place], arrivals)
     state, answers, change = _moved(state, found, changes, _in_rows(state, batch), reached)
@@ -121,12 +121,12 @@ def _close(
     return change
 
 
-def _parts(home: State, mine: Mask, target: Ints) -> Iterator[tuple[int, State]]:
+def _parts(home: State, of_home: Mask, target: Ints) -> Iterator[tuple[int, State]]:
     """Split a state by the keys' new watermarks. What stays comes last, even if it has no keys."""
     stays, rest = _of(home), home
     alone = {"groups": (), "marks": KeyMarks()}
-    for until in distinct(target[mine & (target != stays)]).tolist():
-        part, rest = parted(rest, mine & (target == until))
+    for until in distinct(target[of_home & (target != stays)]).tolist():
+        part, rest = parted(rest, of_home & (target == until))
         yield until, part.but(**alone)
     yield stays, rest
 

@@ -386,10 +386,10 @@ def gathered(spec: Asked, new: Files, stand: Stand, batches: Batches) -> Iterato
     """Publish the pieces of each place as its state."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     for place in sorted({row["place"] for row in rows}):
-        mine = sorted((row for row in rows if row["place"] == place), key=lambda row: int(row["part"]))
-        errors = [row["error"] for row in mine if row["error"] is not None]
+        of_place = sorted((row for row in rows if row["place"] == place), key=lambda row: int(row["part"]))
+        errors = [row["error"] for row in of_place if row["error"] is not None]
         if not errors:
-            some = [engine(spec).restore(spec, row["piece"]) for row in mine]
+            some = [engine(spec).restore(spec, row["piece"]) for row in of_place]
             new.place(stand.query, place).write(engine(spec).joined(some), stand.done)
         yield _row(_ANSWERS, place, errors[0] if errors else pickle.dumps(None))
 

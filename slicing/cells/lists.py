@@ -180,12 +180,12 @@ class Netted(ListKind):
 
     def lifted(self, lane: Lane, rows: Lifting) -> Lists:
         sign = rows.feeds[1]
-        mine = rows._replace(feeds=rows.feeds[:1])
+        values = rows._replace(feeds=rows.feeds[:1])
         if (sign > 0).all():
-            return super().lifted(lane, mine)
+            return super().lifted(lane, values)
         counted = np.ones(sign.size, np.bool_) if rows.valid.size == 0 else rows.valid.view(np.bool_)
         added, taken = (
-            super(Netted, self).lifted(lane, mine._replace(valid=(counted & which).view(np.uint8)))
+            super(Netted, self).lifted(lane, values._replace(valid=(counted & which).view(np.uint8)))
             for which in (sign > 0, sign < 0)
         )
         taken.items[:, 1] *= -1

@@ -36,19 +36,19 @@ def with_empty(
     codes = int(table.code.max()) + 1
     for k in plan.fill:
         number, bound = plan.timed[k], plan.bounds[k]
-        mine = answers.take(answers.window == number)
+        of_window = answers.take(answers.window == number)
         since = plan.since.get(plan.names[number], BEGIN)
         if since > BEGIN:  # added while the stream ran: a key begins with its first row from this edge on
             first = np.full(codes, NEVER, np.int64)
             np.minimum.at(first, table.code, np.where(table.end > since, table.end, NEVER))
-            mine = mine.take(first[mine.code] <= mine.end)
+            of_window = of_window.take(first[of_window.code] <= of_window.end)
         # windows that ended by `after` are in `filled`; slices kept longer for other types say nothing about this type
         newest, held_until = np.full(codes, BEGIN, np.int64), bound.last_end(table.end)
         held = (held_until > after) & (table.end > since)
         np.maximum.at(newest, table.code, np.where(held, held_until, BEGIN))
         last = _resized(filled.get(k), codes)
         first_answer = np.full(codes, NEVER, np.int64)
-        np.minimum.at(first_answer, mine.code, mine.end)
+        np.minimum.at(first_answer, of_window.code, of_window.end)
         lower = np.where(last[:codes] > BEGIN, last[:codes], first_answer)
         growing = np.flatnonzero((lower < NEVER) & (newest > BEGIN))
         if not growing.size:
@@ -59,8 +59,8 @@ def with_empty(
         end, code = bound.ends_in(lower, upper), np.repeat(growing, count)
         blocks = tuple(identity(lane, end.size) for lane in plan.lanes)
         candidates = Answers(np.full(end.size, number, np.int64), bound.start_of(end), end, code, blocks)
-        parts.append(candidates.take(~among(candidates, mine)))
-        np.maximum.at(last, mine.code, mine.end)
+        parts.append(candidates.take(~among(candidates, of_window)))
+        np.maximum.at(last, of_window.code, of_window.end)
         np.maximum.at(last, code, end)
         given[k] = last
     return Answers.together(parts), given

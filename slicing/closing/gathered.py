@@ -52,16 +52,16 @@ class Gathered:
         results 50 -> 45 ns."""
         found: list[Array] = [NOWHERE] * len(asked)
         for at, lane in enumerate(self.lanes):
-            mine = [i for i, (of, _, _) in enumerate(asked) if of == at]
-            words = np.array([asked[i][1] for i in mine], np.int64)
+            of_lane = [i for i, (of, _, _) in enumerate(asked) if of == at]
+            words = np.array([asked[i][1] for i in of_lane], np.int64)
             forms = np.array([_form(lane.kind, word) for word in words.tolist()], np.int64)
-            columns, done = table_room(len(mine), len(self)), 0
-            for blocks, order in self.parts if mine else ():
+            columns, done = table_room(len(of_lane), len(self)), 0
+            for blocks, order in self.parts if of_lane else ():
                 empty = gather_numbers(blocks[at], order, words, forms, columns, np.int64(done))
                 if empty and lane.kind != kinds.COUNT:
                     return None
                 done += order.size
-            for i, column in zip(mine, columns, strict=True):
+            for i, column in zip(of_lane, columns, strict=True):
                 found[i] = column.astype(asked[i][2], copy=False)
         return found
 

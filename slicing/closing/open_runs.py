@@ -133,13 +133,13 @@ def at_cuts(
     panes, left = list[Panes](), dict(reports)
     for number, cuts in plan.early.run_cuts.items():
         name, only = plan.names[number], np.arange(len(plan.names)) == number
-        mine: Reports = {name: reports[name]} if name in reports else {}
+        of_window: Reports = {name: reports[name]} if name in reports else {}
         for place, cut in enumerate(cuts.passed(table.slice_ends, after, until)):
             rows = table.take(slice(0, int(table.until(cut))))
-            mine, gone = completed(plan, mine, rows, keys, cut)
-            mine, more = fired(plan, mine, rows, keys, only, cut, cut, 2 * place)
+            of_window, gone = completed(plan, of_window, rows, keys, cut)
+            of_window, more = fired(plan, of_window, rows, keys, only, cut, cut, 2 * place)
             panes += gone + more
-        left |= mine
+        left |= of_window
     return left, panes
 
 

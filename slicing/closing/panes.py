@@ -293,15 +293,15 @@ def news_by_time(plan: Plan, pieces: Sequence[tuple[Cells, int]], after: int, un
         for k, cuts in enumerate(plan.early.cuts):
             if cuts is None or due is None:
                 continue
-            mine = due.take((due.type == k) & (due.start < until))
-            low = mine.low
+            of_type = due.take((due.type == k) & (due.start < until))
+            low = of_type.low
             if judged == BEGIN:
-                reported = cuts.before(mine.start, mine.end, np.full(mine.end.size, after + 1))
+                reported = cuts.before(of_type.start, of_type.end, np.full(of_type.end.size, after + 1))
                 low = ends.searchsorted(reported, "right")
-            high = np.minimum(mine.high, ends.searchsorted(until, "right"))
+            high = np.minimum(of_type.high, ends.searchsorted(until, "right"))
 
-            cut_of = partial(_cut_after, cuts, mine, np.maximum(ends, judged + 1), after, until)
-            found.append(_news(piece, cells, mine, low, high, cut_of))
+            cut_of = partial(_cut_after, cuts, of_type, np.maximum(ends, judged + 1), after, until)
+            found.append(_news(piece, cells, of_type, low, high, cut_of))
     return _together([cells for cells, _ in pieces], found)
 
 
@@ -316,9 +316,9 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
         if cuts is None:
             continue
         which = (due.type == k) & (due.start < until)
-        mine = due if which.all() else due.take(which)
-        window, cut = cuts.between(mine.start, mine.end, ends, after, until)
-        start, end = mine.start[window], mine.end[window]
+        of_type = due if which.all() else due.take(which)
+        window, cut = cuts.between(of_type.start, of_type.end, ends, after, until)
+        start, end = of_type.start[window], of_type.end[window]
         low, high = ends.searchsorted((cuts.before(start, end, cut), cut), "right")
         held = (low < high).nonzero()[0]
         panes.append((np.full(held.size, k), *(column[held] for column in (start, end, cut, low, high))))
@@ -363,10 +363,10 @@ def news_by_push(plan: Plan, pieces: Sequence[Cells], types: Mask, after: int, u
     for piece, cells in enumerate(pieces):
         ends = cells.slice_ends
         due = plan.edges.due(ends, after, until)
-        mine = due if types.all() else due.take(types[due.type])
+        of_types = due if types.all() else due.take(types[due.type])
         if ends.size == 1 and len(pieces) == 1 and not cells.fragments:
-            return _of_slice(cells, mine)
-        found.append(_news(piece, cells, mine, mine.low, mine.high, partial(_end_of, mine)))
+            return _of_slice(cells, of_types)
+        found.append(_news(piece, cells, of_types, of_types.low, of_types.high, partial(_end_of, of_types)))
     return _together(pieces, found)
 
 

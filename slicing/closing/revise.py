@@ -231,6 +231,6 @@ def run_holding(runs: Runs, others: Runs) -> Ints:
     position = np.where(is_other[order] == 0, np.arange(order.size), 0)
     holder = order[np.maximum.accumulate(position)] if order.size else order
     out = np.empty(others.first.size, np.int64)
-    mine = is_other[order] == 1
-    out[order[mine] - runs.first.size] = holder[mine]
+    other = is_other[order] == 1
+    out[order[other] - runs.first.size] = holder[other]
     return out

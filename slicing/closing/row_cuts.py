@@ -187,14 +187,14 @@ def _windows_of(plan: Plan, types: Sequence[int], facts: Ints, cells: Cells) -> 
 def _touched(plan: Plan, known: RowPanes, types: Sequence[int], of: Ints) -> Mask:
     """Known windows in which rows may pass, and windows with cuts of time and unreported rows."""
     size = int(max(known.windows[:, KEY].max(initial=0), of[:, KEY].max(initial=0))) + 1
-    keys, mine, cut = np.zeros(size, np.bool_), np.zeros(len(plan.names), np.bool_), np.zeros(len(plan.names), np.bool_)
+    keys, (of_types, cut) = np.zeros(size, np.bool_), np.zeros((2, len(plan.names)), np.bool_)
     keys[of[:, KEY]] = True
     for k in types:
-        mine[plan.timed[k]], cut[plan.timed[k]] = True, _cuts(plan, k).times is not None
+        of_types[plan.timed[k]], cut[plan.timed[k]] = True, _cuts(plan, k).times is not None
     window = known.windows[:, WINDOW]
     since = np.zeros(len(known.windows), np.bool_)
     since[known.parts[known.parts[:, REPORTED] == 0, OF]] = True
-    touched: Mask = (mine[window] & keys[known.windows[:, KEY]]) | (cut[window] & since)
+    touched: Mask = (of_types[window] & keys[known.windows[:, KEY]]) | (cut[window] & since)
     return touched
 
 
@@ -241,22 +241,22 @@ def _pane_ends(plan: Plan, types: Sequence[int], items: _Items, upto: int) -> Ma
     follows = np.append(items.group[1:] == items.group[:-1], False)[: ends.size]
     for k in types:
         cuts = _cuts(plan, k)
-        mine = np.flatnonzero((items.windows[:, WINDOW] == plan.timed[k]).take(items.group) & ~items.reported)
-        is_row, count = items.is_row[mine], items.passed[mine]
+        of_type = np.flatnonzero((items.windows[:, WINDOW] == plan.timed[k]).take(items.group) & ~items.reported)
+        is_row, count = items.is_row[of_type], items.passed[of_type]
         for n, times in cuts.counts:
-            ends[mine] |= is_row & (count % n == 0) & (True if times is None else count // n <= times)
+            ends[of_type] |= is_row & (count % n == 0) & (True if times is None else count // n <= times)
         if cuts.marks:
-            ends[mine] |= _marked(items, mine, cuts.marks, follows)
-        if cuts.times is not None and mine.size:
-            start, end = items.of(START, mine), items.of(END, mine)
+            ends[of_type] |= _marked(items, of_type, cuts.marks, follows)
+        if cuts.times is not None and of_type.size:
+            start, end = items.of(START, of_type), items.of(END, of_type)
             next_ = np.full(ends.size + 1, BEGIN)
-            next_[mine] = cuts.times.next(start, end, items.place[mine] + 1)
-            same = follows[mine] & (next_[mine + 1] == next_[mine])
-            ends[mine] |= (next_[mine] <= upto) & (next_[mine] < end) & ~same
+            next_[of_type] = cuts.times.next(start, end, items.place[of_type] + 1)
+            same = follows[of_type] & (next_[of_type + 1] == next_[of_type])
+            ends[of_type] |= (next_[of_type] <= upto) & (next_[of_type] < end) & ~same
     return ends
 
 
-def _marked(items: _Items, mine: Ints, marks: int, follows: Mask) -> Mask:
+def _marked(items: _Items, of_type: Ints, marks: int, follows: Mask) -> Mask:
     """The last row of each place that has a mark."""
     place = items.place
     alike = np.append(place[1:] == place[:-1], False)[: place.size] & follows
@@ -264,7 +264,7 @@ def _marked(items: _Items, mine: Ints, marks: int, follows: Mask) -> Mask:
     run = np.cumsum(np.append(0, ~alike[:-1])[: place.size])
     held = np.zeros(int(run[-1]) + 1 if run.size else 0, np.bool_)
     held[run[items.is_row & (items.marks & marks != 0)]] = True
-    found: Mask = items.is_row[mine] & held[run[mine]] & ~alike[mine]
+    found: Mask = items.is_row[of_type] & held[run[of_type]] & ~alike[of_type]
     return found
 
 

@@ -103,16 +103,16 @@ def _reported(
     plan: Plan, kind: _Kind, known: RowPanes, facts: Ints, cells: Cells, after: int, reached: int
 ) -> tuple[RowPanes, list[Panes]]:
     """Let rows pass. Also returns the panes at marks among these rows, and at cuts of time."""
-    mine = (known.windows[:, WINDOW] == kind.number) & (known.windows[:, END] > after)
+    touched = (known.windows[:, WINDOW] == kind.number) & (known.windows[:, END] > after)
     if kind.cuts.times is None:  # then nothing happens to runs without new rows
-        mine &= np.isin(known.windows[:, KEY], distinct(cells.code))
-    older = known.of(mine)
+        touched &= np.isin(known.windows[:, KEY], distinct(cells.code))
+    older = known.of(touched)
     if not (len(facts) or len(older.parts)):
         return known, []
     items = _items(kind, older, facts, cells, after)
     ends = _pane_ends(kind, items, reached)
     newer = _left(plan, kind, items, ends)
-    return known.with_windows([known.of(~mine), newer]), _panes(plan, kind, items, ends)
+    return known.with_windows([known.of(~touched), newer]), _panes(plan, kind, items, ends)
 
 
 def _pane_ends(kind: _Kind, items: _Items, reached: int) -> Ints:

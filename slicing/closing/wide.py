@@ -58,9 +58,9 @@ def widened(table: pa.Table, spec: Spec) -> pa.Table:
     found: list[pa.Array] = keys.columns(order) if len(keys) else columns
     of = one_piece(table["window"])
     for window, names in _names(spec).items():
-        mine = np.flatnonzero(pc.equal(of, window).to_numpy(zero_copy_only=False)) if len(of) else code.astype(np.int64)
+        rows = np.flatnonzero(pc.equal(of, window).to_numpy(zero_copy_only=False)) if len(of) else code.astype(np.int64)
         at = np.full(len(keys), -1)
-        at[place[mine]] = mine  # revisions are in order, so the last one stays
+        at[place[rows]] = rows  # revisions are in order, so the last one stays
         index = array_of(at, at < 0)
         found += [some_of(table[name], index) for name in names]
     shown = [*named, *(name for names in _names(spec).values() for name in names.values())]

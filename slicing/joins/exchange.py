@@ -68,13 +68,13 @@ def plan_of(spec: Asked, left: pa.Schema, right: pa.Schema) -> JoinPlan | Featur
 
 def wanted(spec: Asked, schemas: tuple[pa.Schema, pa.Schema], side: int) -> list[str]:
     """The columns of a side that must be read."""
-    mine = plan_of(spec, *schemas).sides[side]
-    names = {*mine.kept, mine.time, *mine.on, *mine.policy.columns()}
+    side_plan = plan_of(spec, *schemas).sides[side]
+    names = {*side_plan.kept, side_plan.time, *side_plan.on, *side_plan.policy.columns()}
     if side == RIGHT and spec.sequence is not None:
         names.add(spec.sequence)
     if side == RIGHT and isinstance(spec, FeatureSpec):  # a feature may be computed from several columns
-        names.update(Spec(mine.time, {"all": whole()}, dict(spec.aggs)).columns())
-    return [name for name in mine.schema.names if name in names]
+        names.update(Spec(side_plan.time, {"all": whole()}, dict(spec.aggs)).columns())
+    return [name for name in side_plan.schema.names if name in names]
 
 
 def start(spec: Asked) -> Any:
@@ -286,12 +286,12 @@ def admit(operator: TwoSided[Out], blobs: Iterable[bytes], prompt: bool = True) 
     }
     tasks, late = [], {}
     for side in state.plan.sides:
-        mine = [a for a in arrived if a.side == side.side]
-        batch = _in_one_order(side, [a.rows for a in mine if a.rows is not None])
+        of_side = [a for a in arrived if a.side == side.side]
+        batch = _in_one_order(side, [a.rows for a in of_side if a.rows is not None])
         state, rows = operator._stored(state, side.side, timed(state.plan, side, batch))
-        state = _moved(state, side, [Progress.from_json(a.header["progress"]) for a in mine], prompt)
+        state = _moved(state, side, [Progress.from_json(a.header["progress"]) for a in of_side], prompt)
         tasks.append(Task(side.side, rows))
-        tables = [a.late for a in mine if a.late is not None]
+        tables = [a.late for a in of_side if a.late is not None]
         late[side.side] = pa.concat_tables(tables) if tables else none_late(side.schema)
     tasks[-1] = replace(tasks[-1], marks=state.judge())
     return operator._worked(replace(state, tasks=tuple(tasks)), counts, late)

@@ -93,24 +93,24 @@ def _rows(side: Side) -> tuple[Run, pa.Table | None]:
     return run, side.table.take(array_of(run.name - side.base)) if side.chunks else None
 
 
-def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: Mask) -> JoinState:
-    """The part of a state with the keys that ``mine`` selects."""
+def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], chosen: Mask) -> JoinState:
+    """The part of a state with the keys that ``chosen`` selects."""
     assert state.keys is not None
-    codes = np.flatnonzero(mine)
+    codes = np.flatnonzero(chosen)
     codes = codes[np.argsort(state.keys.ranks(codes))]
     keys = state.keys.compact(codes)
     number = np.full(len(state.keys), -1, np.int32)
     number[codes] = np.arange(codes.size)
     sides = []
     for side, (run, payload) in zip(state.sides, rows, strict=True):
-        places = np.flatnonzero(mine[run.code])
+        places = np.flatnonzero(chosen[run.code])
         flags = side.flags[run.name[places] - side.base]
         some = run.take(places)
         some = Run(number[some.code], some.time, np.arange(places.size), some.sequence, 0)
         chunks = [] if payload is None else payload.take(array_of(places)).combine_chunks().to_batches()
-        slices = [part.where(mine[part.code]).recoded(number) for part in side.slices]
+        slices = [part.where(chosen[part.code]).recoded(number) for part in side.slices]
         sides.append(_side(state.plan.within.step, some, flags, chunks, max(codes.size, 1)).sliced(slices))
-    left, right = (marks.taken(mine[marks.code]).recoded(number) for marks in state.by_key)
+    left, right = (marks.taken(chosen[marks.code]).recoded(number) for marks in state.by_key)
     return replace(state, keys=keys, sides=(sides[LEFT], sides[RIGHT]), by_key=(left, right))
 
 

@@ -138,9 +138,9 @@ def settled(
     """The state after a push, without payload, marks and keys that are no longer needed."""
     kept, shown = [], []
     for number, side in enumerate(sides):
-        mine = [at for at, task in enumerate(tasks) if task.side == number and task.rows is not None]
-        side, names = side.freed([_rows(tasks[at]).names() for at in mine] + [waiting[number].name])
-        renamed = dict(zip(mine, names, strict=False))
+        of_side = [at for at, task in enumerate(tasks) if task.side == number and task.rows is not None]
+        side, names = side.freed([_rows(tasks[at]).names() for at in of_side] + [waiting[number].name])
+        renamed = dict(zip(of_side, names, strict=False))
         tasks = tuple(
             replace(task, rows=_rows(task).renamed(renamed[at])) if at in renamed else task
             for at, task in enumerate(tasks)

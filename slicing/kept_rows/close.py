@@ -191,5 +191,5 @@ def _common(a: Ints, b: Ints) -> tuple[Mask, Mask]:
     """Which rows of each table are also in the other table."""
     _, number = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
     number = number.reshape(-1)
-    mine, other = number[: len(a)], number[len(a) :]
-    return np.isin(mine, other), np.isin(other, mine)
+    of_a, of_b = number[: len(a)], number[len(a) :]
+    return np.isin(of_a, of_b), np.isin(of_b, of_a)

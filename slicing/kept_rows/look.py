@@ -247,15 +247,15 @@ class KeyLook:
             return store
         contexts, notes = dict(store.contexts), dict(store.notes)
         for window, seen in windows:
-            mine = seen.view
+            shown = seen.view
             if isinstance(window, BoundContextAware):
-                contexts[window.number] = window.contexts(mine, h)
+                contexts[window.number] = window.contexts(shown, h)
             elif window.notes:
-                at = np.arange(len(mine.rows)) if seen.rows is None else seen.rows
+                at = np.arange(len(shown.rows)) if seen.rows is None else seen.rows
                 gone = at < cut[view.group[at]]
-                left = np.bincount(mine.group, mine.rows.sizes * gone, mine.first.size).astype(np.int64)
+                left = np.bincount(shown.group, shown.rows.sizes * gone, shown.first.size).astype(np.int64)
                 known = notes.get(window.number, NONE)
-                notes[window.number] = remembered.noted(window, mine, known, window.note(mine, h, left))
+                notes[window.number] = remembered.noted(window, shown, known, window.note(shown, h, left))
         return but(store, contexts=contexts, notes=notes)
 
 

@@ -126,7 +126,7 @@ class Seen(NamedTuple):
         group = view.group[rows]
         first = begins(group)
         groups = group[first]
-        mine = but(
+        shown = but(
             view,
             rows=view.rows.take(rows),
             bounds=np.append(first, rows.size),
@@ -136,7 +136,7 @@ class Seen(NamedTuple):
             of_key=view.of_key[groups],
             memo={},
         )
-        return Seen(_with_notes(window, mine, notes, bases), rows, groups)
+        return Seen(_with_notes(window, shown, notes, bases), rows, groups)
 
     def lower(self, cut: Ints, positions: Ints) -> Ints:
         """For each group the lower of ``cut`` and the position from which this window needs rows. ``positions`` are in

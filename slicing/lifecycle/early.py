@@ -174,19 +174,19 @@ def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[P
     plan, panes = state.plan, []
     type = np.searchsorted(np.array(plan.timed, np.int64), complete.window)
     for k, cuts in enumerate(plan.early.cuts):
-        mine = np.flatnonzero(plan.early.cut_windows[complete.window] & (type == k))
-        if cuts is None or not mine.size:
+        of_type = np.flatnonzero(plan.early.cut_windows[complete.window] & (type == k))
+        if cuts is None or not of_type.size:
             continue
-        found = Found.whole(complete, mine, k)
+        found = Found.whole(complete, of_type, k)
         before = cuts.before(found.start, found.end, found.end)
         panes += [Panes.of(was, 2 * LAST, EARLY) for was, _ in _were_of(kept, found, before)]
     if plan.early.panes_of_rows:
         was = row_cuts.completed(plan, state.row_panes, until, reported=True)
         panes.append(Panes.of(was, 2 * LAST, EARLY))
     for group in _groups(state):
-        mine = np.flatnonzero(group.windows[complete.window] & np.isin(complete.window, plan.timed))
-        if mine.size and group.fired >= 0:
-            found = Found.whole(complete, mine, type[mine])
+        of_group = np.flatnonzero(group.windows[complete.window] & np.isin(complete.window, plan.timed))
+        if of_group.size and group.fired >= 0:
+            found = Found.whole(complete, of_group, type[of_group])
             was, _ = found.up_to(plan, kept.table(_before(kept, group)), found.end[found.pane])
             panes.append(Panes.of(was, 2 * LAST, EARLY))
     return panes
@@ -228,8 +228,8 @@ def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, pa
     before = np.empty(found.cut.size, np.int64)
     for k, cuts in enumerate(plan.early.cuts):
         if cuts is not None:
-            mine = found.type == k
-            before[mine] = cuts.before(found.start[mine], found.end[mine], found.cut[mine])
+            of_type = found.type == k
+            before[of_type] = cuts.before(found.start[of_type], found.end[of_type], found.cut[of_type])
     for was, held in _were_of(kept, found, before):
         panes.append(Panes.of(was, 2 * order[held], EARLY))
     return panes
@@ -246,11 +246,11 @@ def _were_of(kept: Kept, found: Found, before: Ints) -> list[tuple[Answers, Mask
         known |= (some.judged < upto).astype(np.int64) << at
     out = []
     for which in distinct(known).tolist():
-        mine = known == which
+        same = known == which
         table = kept.table([at for at in range(len(kept.apart)) if which >> at & 1])
-        was, held = found.of_keys(mine).up_to(kept.plan, table, upto[mine])
+        was, held = found.of_keys(same).up_to(kept.plan, table, upto[same])
         whole = np.zeros(upto.size, np.bool_)
-        whole[np.flatnonzero(mine)[held]] = True
+        whole[np.flatnonzero(same)[held]] = True
         out.append((was, whole))
     return out
 
@@ -343,10 +343,10 @@ def fire(state: State, windows: Mask) -> list[Panes]:
         panes, state.pushed = reported(pushed, state.keys, after), None
     if kept.apart:
         for group in _groups(state):
-            mine = group.windows & windows
+            firing = group.windows & windows
             pieces = [cells for at in _since(kept, group) if len(cells := news(plan, kept.table_of(at)))]
-            if mine.any() and pieces:
-                panes += _fired(state, kept, group._replace(windows=mine), pieces, after)
+            if firing.any() and pieces:
+                panes += _fired(state, kept, group._replace(windows=firing), pieces, after)
     state.fired = state.fired | {plan.names[i]: state.epoch for i in np.flatnonzero(windows).tolist()}
     state.epoch += 1
     settle(state, after, kept if state.apart else None)

@@ -51,8 +51,8 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
         runs = (run.take(number[run.code] >= 0) for run in store.runs)
         return Store(state.plan, tuple(run for run in runs if len(run)))
 
-    mine = state.revisions._take(number[state.revisions.code] >= 0)
-    part = state.with_cells(some_of, revisions=mine, keys=keys).recoded(number)
+    revisions = state.revisions._take(number[state.revisions.code] >= 0)
+    part = state.with_cells(some_of, revisions=revisions, keys=keys).recoded(number)
     return _own_pools(part.but(apart=tuple(known for known in part.apart if known.store.runs)))
 
 

@@ -65,11 +65,11 @@ class RowPanes:
     def of(self, chosen: Mask) -> RowPanes:
         """Some of the windows with their cells, without waiting rows."""
         number = np.cumsum(chosen) - 1
-        mine = np.flatnonzero(chosen[self.parts[:, OF]])
-        parts = self.parts[mine]
+        places = np.flatnonzero(chosen[self.parts[:, OF]])
+        parts = self.parts[places]
         parts[:, OF] = number[parts[:, OF]]
         nothing = RowPanes.none(self.plan)
-        return replace(nothing, windows=self.windows[chosen], parts=parts, part_cells=self.part_cells.take(mine))
+        return replace(nothing, windows=self.windows[chosen], parts=parts, part_cells=self.part_cells.take(places))
 
     def with_windows(self, others: Sequence[RowPanes]) -> RowPanes:
         """The waiting rows of this one with the windows of the others."""

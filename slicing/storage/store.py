@@ -244,7 +244,7 @@ class Store:
         level[order], keep[order] = raised, needed
         bounds = np.cumsum([len(some) for some in tables])[:-1]
         known = zip(np.split(level, bounds), np.split(keep, bounds), strict=True)
-        left = (some._left(of, h, False, mine) for some, of, mine in zip(stores, tables, known, strict=True))
+        left = (some._left(of, h, False, of_store) for some, of, of_store in zip(stores, tables, known, strict=True))
         return tuple([some.of((cells,) if len(cells) else ()) for some, cells in zip(stores, left, strict=True)])
 
     def _known(self, table: Cells, h: int) -> tuple[Ints | None, Mask]:

@@ -429,7 +429,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "a mark that ends its pane before rows of its time": (
         row_cuts,
         "_marked",
-        lambda _: lambda items, mine, marks, follows: items.is_row[mine] & (items.marks[mine] & marks != 0),
+        lambda _: lambda items, of_type, marks, follows: items.is_row[of_type] & (items.marks[of_type] & marks != 0),
     ),
     "rows behind the watermark that are counted at their time": (
         row_cuts,

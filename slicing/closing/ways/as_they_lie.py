@@ -129,10 +129,10 @@ def _one_slice_each(parts: Sequence[eager.Part]) -> Ints:
     count = np.stack([last - first for _, first, last in parts])
     alone = np.where((count > 0).sum(axis=0) == 1, count.argmax(axis=0), -1)
     for at, (cells, first, last) in enumerate(parts):
-        mine = np.flatnonzero(alone == at)
+        windows = np.flatnonzero(alone == at)
         starts = cells.slices()
-        slices = starts.searchsorted(last[mine] - 1, "right") - starts.searchsorted(first[mine], "right")
-        alone[mine[slices > 0]] = -1
+        slices = starts.searchsorted(last[windows] - 1, "right") - starts.searchsorted(first[windows], "right")
+        alone[windows[slices > 0]] = -1
     return alone
 
 

@@ -52,8 +52,8 @@ def answered(plan: FeaturePlan, labels: Run, events: Side, order: Ints) -> list[
         if nested is not None:
             return _of_nested(plan, plan.aggs, answers, rows, nested, order)
     columns: list[pa.Array] = []
-    for mine, (first, count) in zip(answers, found, strict=True):
-        columns += mine.columns(rows, first, count, order)
+    for answer, (first, count) in zip(answers, found, strict=True):
+        columns += answer.columns(rows, first, count, order)
     return columns
 
 
