@@ -14,7 +14,7 @@ from slicing.joins import exchange as joins
 from slicing.joins import repartition as join_parts
 from slicing.lifecycle import repartition as window_parts
 
-Asked = Spec | JoinSpec | FeatureSpec
+AnySpec = Spec | JoinSpec | FeatureSpec
 Reached = int | None | tuple[int | None, int | None]  # a watermark in ticks; for a join the watermarks of both sides
 
 
@@ -147,7 +147,7 @@ class _Features(_Joins):
 WINDOWS, JOINS, FEATURES = _Windows(), _Joins(), _Features()
 
 
-def engine(spec: Asked) -> Engine:
+def engine(spec: AnySpec) -> Engine:
     """The engine for a spec."""
     if isinstance(spec, FeatureSpec):
         return FEATURES

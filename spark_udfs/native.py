@@ -268,8 +268,10 @@ def _one(
 ) -> DataFrame:
     """The windows of one type."""
     keys = [at[key] for key in spec.by]
-    asked = [_asked(number, n, agg, at, schema, spec.on_overflow) for number, (n, agg) in enumerate(spec.aggs.items())]
-    first = [part.first.alias(part.name) for one in asked for part in one.parts]
+    aggs = [
+        _aggregate(number, n, agg, at, schema, spec.on_overflow) for number, (n, agg) in enumerate(spec.aggs.items())
+    ]
+    first = [part.first.alias(part.name) for one in aggs for part in one.parts]
     grid = _grid(window, spec, schema)
     if isinstance(window, Session):
         # Spark has no sessions without a key in a stream
@@ -283,10 +285,10 @@ def _one(
         of = sf.window("c0", _span(step), startTime=_span(offset)).alias("slice")
         slices = rows.groupBy(of, *keys).agg(*first)
         slices = slices.withColumn("c0", sf.window_time("slice"))
-        again = [part.again(part.name).alias(part.name) for one in asked for part in one.parts]
+        again = [part.again(part.name).alias(part.name) for one in aggs for part in one.parts]
         found = slices.groupBy(_window("c0", window), *keys).agg(*again)
     columns = [sf.lit(name), sf.col("window.start"), sf.col("window.end"), *map(sf.col, keys)]
-    columns += [one.last(*(sf.col(part.name) for part in one.parts)) for one in asked]
+    columns += [one.last(*(sf.col(part.name) for part in one.parts)) for one in aggs]
     typed = spark_schema(result)
     return found.select(*(c.cast(f.dataType).alias(f.name) for c, f in zip(columns, typed, strict=True)))
 
@@ -338,14 +340,16 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SparkAggregate:
     """An aggregate in Spark: its columns, and how the result is computed from them."""
 
     parts: tuple[Part, ...]
     last: Callable[..., Column]
 
 
-def _asked(number: int, name: str, agg: Formula, at: Mapping[str, str], schema: pa.Schema, on_overflow: str) -> Asked:
+def _aggregate(
+    number: int, name: str, agg: Formula, at: Mapping[str, str], schema: pa.Schema, on_overflow: str
+) -> SparkAggregate:
     assert isinstance(agg, Aggregate)
     value = sf.lit(1) if agg.column is None else sf.col(at[agg.column])
     if agg.flag is not None:
@@ -354,18 +358,18 @@ def _asked(number: int, name: str, agg: Formula, at: Mapping[str, str], schema: 
     of = f"a{number}"
     match agg.function:
         case "count":
-            return Asked((_count(of, value),), _itself)
+            return SparkAggregate((_count(of, value),), _itself)
         case "min" | "max" | "any" | "all":
             return _extreme(of, agg.function in ("min", "all"), value, type)
         case "var" | "std":
             found = (sf.var_samp if agg.ddof else sf.var_pop)(value.cast("double"))
-            return Asked((_only(of, sf.sqrt(found) if agg.function == "std" else found),), _itself)
+            return SparkAggregate((_only(of, sf.sqrt(found) if agg.function == "std" else found),), _itself)
         case "mean":
             return _mean(of, value, type)
     parts, total = _total(of, value, type)
     if pa.types.is_int64(type):
-        return Asked(parts, lambda *found: _fitting(name, total(*found), on_overflow))
-    return Asked(parts, total)
+        return SparkAggregate(parts, lambda *found: _fitting(name, total(*found), on_overflow))
+    return SparkAggregate(parts, total)
 
 
 def _itself(found: Column) -> Column:
@@ -381,25 +385,25 @@ def _count(name: str, value: Column) -> Part:
     return Part(f"{name}_count", sf.count(value), sf.sum)
 
 
-def _extreme(name: str, least: bool, value: Column, type: pa.DataType) -> Asked:
+def _extreme(name: str, least: bool, value: Column, type: pa.DataType) -> SparkAggregate:
     """Minimum or maximum. In Spark, NaN is larger than all numbers, so a minimum is NaN only if all values are NaN."""
     pick = sf.min if least else sf.max
     found = Part(f"{name}_found", pick(value), pick)
     if least or not pa.types.is_floating(type):
-        return Asked((found,), _itself)
+        return SparkAggregate((found,), _itself)
     numbers = Part(f"{name}_numbers", sf.max(sf.when(~sf.isnan(value), value)), sf.max)
-    return Asked((numbers, found), sf.coalesce)
+    return SparkAggregate((numbers, found), sf.coalesce)
 
 
-def _mean(name: str, value: Column, type: pa.DataType) -> Asked:
+def _mean(name: str, value: Column, type: pa.DataType) -> SparkAggregate:
     if pa.types.is_decimal(type):
-        return Asked((_only(name, sf.avg(value)),), _itself)
+        return SparkAggregate((_only(name, sf.avg(value)),), _itself)
     parts, total = _total(name, value, type)
 
     def mean(*found: Column) -> Column:
         return total(*found[:-1]).cast("double") / sf.nullif(found[-1], sf.lit(0))
 
-    return Asked((*parts, _count(name, value)), mean)
+    return SparkAggregate((*parts, _count(name, value)), mean)
 
 
 def _total(name: str, value: Column, type: pa.DataType) -> tuple[tuple[Part, ...], Callable[..., Column]]:

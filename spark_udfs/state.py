@@ -33,7 +33,7 @@ from slicing import SnapshotError
 from slicing.system.bundles import side_by_side, unbundled
 from slicing.system.filesystems import filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
-from spark_udfs.engines import Asked, Reached, engine
+from spark_udfs.engines import AnySpec, Reached, engine
 from spark_udfs.held import HOLD_BYTES, Held
 from spark_udfs.policy import DEFAULT, Policy
 
@@ -252,7 +252,7 @@ class Place:
 
     # --- read --------------------------------------------------------------------------------------------------------
 
-    def restore(self, spec: Asked, batch: int) -> tuple[dict[str, Any], Any, bool]:
+    def restore(self, spec: AnySpec, batch: int) -> tuple[dict[str, Any], Any, bool]:
         """The header of a version, its operator, and whether this worker held it (or a version that it builds on).
 
         Raises unless all parts of the version are complete and belong to this query and spec.
@@ -282,7 +282,7 @@ class Place:
         """Only the header, checked: the first bytes of the file."""
         return self._opened(self.newest(batch), whole=False)[0]
 
-    def _restored(self, spec: Asked, content: bytes | memoryview, version: Version) -> Any:
+    def _restored(self, spec: AnySpec, content: bytes | memoryview, version: Version) -> Any:
         try:
             return engine(spec).loaded(spec, content)
         except (SnapshotError, pa.ArrowException) as error:

@@ -24,7 +24,7 @@ from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
 from slicing.system.arguments import at_least_one
 from slicing.system.filesystems import absolute
 from spark_udfs import plans, stages
-from spark_udfs.engines import Asked, engine
+from spark_udfs.engines import AnySpec, engine
 from spark_udfs.features import FEATURED, FeatureJob
 from spark_udfs.joins import JOINED, JoinJob, with_schemas
 from spark_udfs.placed import by_place
@@ -67,7 +67,7 @@ class Stand:
 
 def _check(function: str, spec: object, state: object, name: object) -> None:
     """Raise for wrong arguments that :func:`drain`, :func:`peek`, :func:`rescale` and :func:`change` share."""
-    if not isinstance(spec, Asked):
+    if not isinstance(spec, AnySpec):
         raise TypeError(
             f"{function} takes the query's sl.Spec, sl.JoinSpec or sl.FeatureSpec; got {plans.type_of(spec)}"
         )
@@ -85,7 +85,7 @@ def _newest(spark: SparkSession, log: str) -> int | None:
 
 def drain(
     spark: SparkSession,
-    spec: Asked,
+    spec: AnySpec,
     state: str,
     partitions: int | None = None,
     name: str | None = None,
@@ -142,7 +142,7 @@ def drain(
 
 def peek(
     spark: SparkSession,
-    spec: Asked,
+    spec: AnySpec,
     state: str,
     partitions: int | None = None,
     name: str | None = None,
@@ -189,7 +189,7 @@ def peek(
 
 def rescale(
     spark: SparkSession,
-    spec: Asked,
+    spec: AnySpec,
     state: str,
     to: int,
     partitions: int | None = None,
@@ -313,7 +313,7 @@ def change(
     schema = getattr(data, "schema", None)
     schema = arrow_schema(schema) if isinstance(schema, StructType) else schema
     work = Change(spec, changed_spec, old, new, stand, schema)
-    return work.done(lambda task: _asked(spark, old.partitions, task))
+    return work.done(lambda task: _at_each_place(spark, old.partitions, task))
 
 
 # --- their tasks ------------------------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ class Change:
         return complete_from(self.spec, [state])
 
 
-def pieces(spec: Asked, old: Files, stand: Stand, to: int, numbers: Batches) -> Iterator[pa.RecordBatch]:
+def pieces(spec: AnySpec, old: Files, stand: Stand, to: int, numbers: Batches) -> Iterator[pa.RecordBatch]:
     """The state of some places, split into pieces for ``to`` places."""
     for batch in numbers:
         for part in batch.column(0).to_pylist():
@@ -382,7 +382,7 @@ def pieces(spec: Asked, old: Files, stand: Stand, to: int, numbers: Batches) -> 
                     yield _row(_PIECES, target, part, None, pickle.dumps(error))
 
 
-def gathered(spec: Asked, new: Files, stand: Stand, batches: Batches) -> Iterator[pa.RecordBatch]:
+def gathered(spec: AnySpec, new: Files, stand: Stand, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Publish the pieces of each place as its state."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     for place in sorted({row["place"] for row in rows}):
@@ -403,7 +403,7 @@ def _going_on(files: Files, stand: Stand, number: int) -> Place:
     return place
 
 
-def _files(spec: Asked, state: str | None, partitions: int | None, name: str | None, stand: Stand) -> Files:
+def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str | None, stand: Stand) -> Files:
     """The state files of a query; after a rescale, those that have its last complete batch."""
     if state is None:
         raise StateError(
@@ -423,14 +423,14 @@ def _files(spec: Asked, state: str | None, partitions: int | None, name: str | N
     return replace(files, partitions=found[0])
 
 
-def _open_windows(spark: SparkSession, spec: Asked, files: Files, stand: Stand, ends: bool, layout: str) -> DataFrame:
+def _open_windows(spark: SparkSession, spec: AnySpec, files: Files, stand: Stand, ends: bool, layout: str) -> DataFrame:
     wide = isinstance(spec, Spec) and check_layout(layout, spec)
 
     def given(place: int) -> Any:
         _, operator, _ = files.place(stand.query, place).restore(spec, stand.done)
         return engine(spec).given(operator)
 
-    (schema,) = _asked(spark, 1, given)
+    (schema,) = _at_each_place(spark, 1, given)
     job: Query
     if isinstance(spec, Spec):
         job = Job(spec, schema, files.partitions, files, wide=wide)
@@ -444,7 +444,7 @@ def _open_windows(spark: SparkSession, spec: Asked, files: Files, stand: Stand, 
     return spark.range(0, files.partitions, 1, files.partitions).mapInArrow(rest, spark_schema(job.rows_schema()))
 
 
-def _asked(spark: SparkSession, count: int, task: Callable[[int], Any]) -> list[Any]:
+def _at_each_place(spark: SparkSession, count: int, task: Callable[[int], Any]) -> list[Any]:
     """Call a function with the number of each place, one task each, and return the answers; raises their errors."""
 
     def run(numbers: Batches) -> Iterator[pa.RecordBatch]:

@@ -340,9 +340,9 @@ def _column(name: object, argument: str) -> str:
     return name
 
 
-def likely_reads(asked: Iterable[Aggregate]) -> Iterator[tuple[str, pa.DataType]]:
+def likely_reads(aggs: Iterable[Aggregate]) -> Iterator[tuple[str, pa.DataType]]:
     """The columns and expressions that aggregates read, each with a likely type: float where floats are allowed."""
-    for agg in asked:
+    for agg in aggs:
         families = _TABLE[agg.function].families or NUMERIC
         type = pa.float64() if FLOAT in families else pa.bool_() if BOOL in families else pa.int64()
         for place, name in enumerate(agg.columns()):

@@ -94,7 +94,7 @@ class Cells:
     def with_last(self, low: int, high: int) -> Ints:
         """Cells whose last row is at ``low`` or later and before ``high``, and maybe some more. A request with another
         ``low`` than the first one sorts the cells by their last rows: further requests are likely."""
-        if "_by_last" not in self.__dict__ and self.__dict__.setdefault("_asked", low) == low:
+        if "_by_last" not in self.__dict__ and self.__dict__.setdefault("_first_low", low) == low:
             last = self.last
             found: Ints = ((last >= low) & (last < high)).nonzero()[0]
             return found
@@ -312,23 +312,23 @@ def _inside(older: Cells, newer: Cells, lanes: Sequence[Lane]) -> Ints | None:
         return None
     if not all([isinstance(lane.kind, int) for lane in lanes]):
         return None
-    first, asked = int(older.meta[:, END].searchsorted(end)), np.ascontiguousarray(newer.meta[:, CODE])
-    place = places_among(older.meta[first:, CODE], asked)
+    first, wanted = int(older.meta[:, END].searchsorted(end)), np.ascontiguousarray(newer.meta[:, CODE])
+    place = places_among(older.meta[first:, CODE], wanted)
     return place + first if place.min() >= 0 else None
 
 
-def places_among(code: Ints, asked: Ints) -> Ints:
+def places_among(code: Ints, wanted: Ints) -> Ints:
     """The positions of codes in a sorted array of codes; -1 where a code is not in it."""
     most = int(code[-1]) + 1
-    if code.size == most > asked.max():  # all codes are there
-        return asked
-    if most > DENSE * (code.size + asked.size):
-        found = code.searchsorted(asked)
-        found[code.take(found, mode="clip") != asked] = -1
+    if code.size == most > wanted.max():  # all codes are there
+        return wanted
+    if most > DENSE * (code.size + wanted.size):
+        found = code.searchsorted(wanted)
+        found[code.take(found, mode="clip") != wanted] = -1
         return found
-    place = np.full(max(most, int(asked.max()) + 1), -1)
+    place = np.full(max(most, int(wanted.max()) + 1), -1)
     place[code] = np.arange(code.size)
-    return place.take(asked)
+    return place.take(wanted)
 
 
 def _taken_in(older: Cells, newer: Cells, place: Ints, lanes: Sequence[Lane]) -> Cells:

@@ -31,7 +31,7 @@ class LazyBlocks(Protocol):
     def whole(self) -> tuple[Block, ...]:
         """The partials of all windows."""
 
-    def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
+    def numbers(self, wanted: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
         """Words of lanes as result columns of the given types. None if a range may have no value."""
 
 

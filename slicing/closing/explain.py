@@ -92,10 +92,10 @@ def _edges(plan: Plan) -> str:
         found = [*found[:5], f"and {len(found) - 5} more progressions"]
     found += [f"at {plan.measure.value(m.edge)}" for m in edges.marks[:6]]
     found += [f"of {window!r}" for i, window in _timed(plan) if plan.bounds[i].irregular]
-    asked = sum(len(b.progressions) for b in plan.bounds)
+    progressions = sum(len(b.progressions) for b in plan.bounds)
     kept = len(_progressions(plan))
-    together = f" ({asked} progressions of {len(plan.bounds)} windows fused into {kept})"
-    return ("; ".join(found) or "none") + (together if asked > kept else "")
+    together = f" ({progressions} progressions of {len(plan.bounds)} windows fused into {kept})"
+    return ("; ".join(found) or "none") + (together if progressions > kept else "")
 
 
 def _progressions(plan: Plan) -> list[Progression]:
@@ -164,11 +164,11 @@ def _of_users(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _splits(plan: Plan) -> str:
-    asked_of = {name: plan.kept[name].asked for name in plan.names}
-    split = [name for name, asked in asked_of.items() if asked.splits]
+    decisions = {name: plan.kept[name].decision for name in plan.names}
+    split = [name for name, decision in decisions.items() if decision.splits]
     if not split:
         return "none: no row moves an edge"
-    moved = [f"{name}: {asked.removal}" for name, asked in asked_of.items() if asked.removal != "none"]
+    moved = [f"{name}: {decision.removal}" for name, decision in decisions.items() if decision.removal != "none"]
     why = f"edges of {', '.join(split)} may move, so slices would have to be split"
     why += f" and rows removed ({'; '.join(moved)})" if moved else ""
     return f"none: {why}; their rows are kept and grouped when the watermark has passed them"

@@ -204,14 +204,14 @@ def _places(table: Cells, start: Ints, upto: Ints, code: Ints) -> tuple[Ints, In
     if order is not None:
         cells, slot = cells.take(order), slot[order]
     place = cells.code * slots + slot
-    asked = [code * slots + np.minimum(ends.searchsorted(times, "right") - low, slots) for times in (start, upto)]
+    wanted = [code * slots + np.minimum(ends.searchsorted(times, "right") - low, slots) for times in (start, upto)]
     most = (int(max(cells.code.max(initial=0), code.max())) + 1) * slots
     if most > DENSE * (len(cells) + code.size):
-        first, last = (place.searchsorted(wanted) for wanted in asked)
+        first, last = (place.searchsorted(places) for places in wanted)
     else:
         before = np.zeros(most + 1, np.int64)
         np.cumsum(np.bincount(place, minlength=most), out=before[1:])
-        first, last = (before.take(wanted) for wanted in asked)
+        first, last = (before.take(places) for places in wanted)
     return first, last, cells
 
 

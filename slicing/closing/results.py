@@ -199,12 +199,12 @@ def _in_pieces(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa
 
 def _numbers(plan: Plan, blocks: LazyBlocks) -> list[pa.Array] | None:
     """Result columns made from blocks and written once. None if a result needs more than a word of a partial."""
-    asked = [
+    wanted = [
         (plan.lanes_of[name][0], agg.number, _number_type(agg.type))
         for name, agg in plan.aggs.items()
         if agg.number is not None
     ]
-    found = blocks.numbers(asked) if len(asked) == len(plan.aggs) and not plan.agg_since else None
+    found = blocks.numbers(wanted) if len(wanted) == len(plan.aggs) and not plan.agg_since else None
     if found is None:
         return None
     types = (agg.type for agg in plan.aggs.values())

@@ -128,11 +128,13 @@ class _Places(NamedTuple):
     windows: int
     where: Codes  # places from 1; 0: none
 
-    def numbered(self, count: Ints, asked: Answers | Revisions, order: Ints) -> tuple[_Places, Ints, Ints, Ints] | None:
+    def numbered(
+        self, count: Ints, answers: Answers | Revisions, order: Ints
+    ) -> tuple[_Places, Ints, Ints, Ints] | None:
         """Count these windows once more. Returns the new places, all counts, how often each window was counted before,
         and which windows are new. None if there are too many windows, or if they do not come in their order."""
-        new, size, rows = np.stack([asked.window, asked.start, asked.end]), asked.code.size, self.windows
-        codes = max(int(asked.code.max(initial=-1)) + 1, self.where.shape[1])
+        new, size, rows = np.stack([answers.window, answers.start, answers.end]), answers.code.size, self.windows
+        codes = max(int(answers.code.max(initial=-1)) + 1, self.where.shape[1])
         codes += codes // 4 if codes > self.where.shape[1] else 0  # room for some new keys
         most = PLACES * (count.size + size + FEWEST_PLACES) // max(codes, 1)
         most = min(most, rows + int(np.count_nonzero(changes(*new))), MOST_SOUGHT)
@@ -142,7 +144,7 @@ class _Places(NamedTuple):
         where[:rows, : self.where.shape[1]] = self.where
         latest, (number, fresh, more) = np.full(count.size + size, -1), np.empty((3, size), np.int64)
         count = count.copy()
-        arguments = heads, rows, where, new, asked.code, np.ascontiguousarray(order)
+        arguments = heads, rows, where, new, answers.code, np.ascontiguousarray(order)
         found, windows = number_again(*arguments, count, latest, number, fresh, more)
         if found < 0:
             return None

@@ -215,14 +215,14 @@ class RangePartials:
         for piece, ranges in self._pieces():
             yield piece, tuple(column.partials(ranges) for column in self.columns)
 
-    def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
+    def numbers(self, wanted: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
         """Words of columns as result columns, each written once in its final place (floats as numbers, not as keys).
         None if a range may have no value."""
-        found = [room(len(self), type) for _, _, type in asked]
+        found = [room(len(self), type) for _, _, type in wanted]
         for piece, ranges in self._pieces():
-            if not all(self.columns[at].always(ranges) for at, _, _ in asked):
+            if not all(self.columns[at].always(ranges) for at, _, _ in wanted):
                 return None
-            for (at, word, type), out in zip(asked, found, strict=True):
+            for (at, word, type), out in zip(wanted, found, strict=True):
                 into = out[piece] if type.itemsize == 8 else np.empty(ranges.first.size, np.int64)
                 self.columns[at].number(word, ranges, into)
                 if type.itemsize < 8:

@@ -69,8 +69,8 @@ def widened(table: pa.Table, spec: Spec) -> pa.Table:
 
 def _names(spec: Spec) -> dict[str, dict[str, str]]:
     """For each window the columns of a long table and their new names. Refuses names that are taken."""
-    asked = [*spec.aggs, *(["revision"] if spec.emit == "updates" else [])]
-    names = {window: {column: f"{column}_{window}" for column in asked} for window in spec.windows}
+    shown = [*spec.aggs, *(["revision"] if spec.emit == "updates" else [])]
+    names = {window: {column: f"{column}_{window}" for column in shown} for window in spec.windows}
     seen = {"window_end": "the window's end", **dict.fromkeys(spec.by, "a key column")}
     for window, columns in names.items():
         for column, name in columns.items():

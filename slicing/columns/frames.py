@@ -16,9 +16,9 @@ RETURNS = ("arrow", "same", "polars", "pandas")
 
 def check_returns(returns: object, data: object) -> str:
     """The kind of results: "arrow", "polars", "lazy" or "pandas"."""
-    asked = choice(returns, "returns", RETURNS)
-    if asked != "same":
-        return asked
+    kind = choice(returns, "returns", RETURNS)
+    if kind != "same":
+        return kind
     for module, name, kind in _FRAMES:
         library = sys.modules.get(module)  # a library that was never imported cannot have made the data
         if library is not None and isinstance(data, getattr(library, name)):

@@ -59,13 +59,13 @@ def warm(spec: Spec | None = None, sample: object = None) -> float:
     if spec is None:
         data = _readings()
         for each in _queries():
-            _asked(each, data.sort_by("at"), data)
+            _run(each, data.sort_by("at"), data)
     else:
-        _asked(spec, sample, sample)
+        _run(spec, sample, sample)
     return time.perf_counter() - began
 
 
-def _asked(spec: Spec, data: object, stream: object) -> None:
+def _run(spec: Spec, data: object, stream: object) -> None:
     """Run a query on all data at once, and on a stream."""
     aggregate(data, spec)
     table = pa.table(stream)

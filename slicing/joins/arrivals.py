@@ -83,7 +83,7 @@ def timed(plan: TwoSides, side: SidePlan, given: pa.RecordBatch) -> Timed:
     if column.null_count:
         valid = present(column)
         missing = np.flatnonzero(~valid)
-        if plan.asked.on_null_time == "error":
+        if plan.common_spec.on_null_time == "error":
             raise ValueError(
                 f"time column {side.time!r} of the {side.called} is null in row {missing[0]} of the batch; "
                 "fill or drop nulls, or use on_null_time='late' to have such rows among the late ones"
@@ -156,7 +156,7 @@ def encoded(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Time
     sequence = _sequence(plan, side, arrived)
     keyless = keyless_time = NOWHERE
     columns = [comparable(arrived.batch.column(n), type) for n, type in zip(side.on, plan.key_types, strict=True)]
-    if keys is not None and not plan.asked.nulls_equal and any(column.null_count for column in columns):
+    if keys is not None and not plan.common_spec.nulls_equal and any(column.null_count for column in columns):
         valid = np.logical_and.reduce(list(map(present, columns)))
         rows, others = np.flatnonzero(valid), np.flatnonzero(~valid)
         keyless, keyless_time = name[others], time[others]

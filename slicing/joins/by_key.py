@@ -79,7 +79,7 @@ def _key_columns(plan: TwoSides, side: SidePlan, batch: pa.RecordBatch) -> tuple
     """The key columns in their compared types, and which rows have a key."""
     columns = [comparable(plain(batch.column(n)), type) for n, type in zip(side.on, plan.key_types, strict=True)]
     valid = np.ones(batch.num_rows, np.bool_)
-    for column in () if plan.asked.nulls_equal else columns:
+    for column in () if plan.common_spec.nulls_equal else columns:
         valid &= present(column)
     return columns, valid
 

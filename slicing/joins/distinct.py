@@ -330,11 +330,11 @@ def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.Recor
     names = [*given.schema.names, PLACE]
     place = array_of(np.arange(arrived, arrived + given.num_rows))
     whole = pa.StructArray.from_arrays([*given.columns, place], names=names)
-    asked = dict.fromkeys([spec.time, *spec.on, *([spec.sequence] if spec.sequence else [])])
-    missing = [name for name in asked if name not in given.schema.names]
+    read = dict.fromkeys([spec.time, *spec.on, *([spec.sequence] if spec.sequence else [])])
+    missing = [name for name in read if name not in given.schema.names]
     if missing:
         raise ValueError(not_once(missing[0], given.schema.names))
-    return pa.RecordBatch.from_arrays([*(given.column(name) for name in asked), whole], [*asked, ROW])
+    return pa.RecordBatch.from_arrays([*(given.column(name) for name in read), whole], [*read, ROW])
 
 
 def _unpacked(windows: pa.Table) -> pa.Table:

@@ -47,26 +47,26 @@ UNKNOWN = Marks()
 MOST_COPIES = 64  # most places that ``spread`` may send one right row to
 
 
-Asked = JoinSpec | FeatureSpec
+JoinOrFeatureSpec = JoinSpec | FeatureSpec
 
 
-def check(spec: Asked) -> None:
+def check(spec: JoinOrFeatureSpec) -> None:
     """Raise if the answers of a spec depend on an order of arrival."""
     for side, policy in zip(spec.sides, spec.watermark, strict=True):
         check_places(policy, f"the watermark={policy!r} of {side}")
 
 
-def manual_side(spec: Asked) -> str | None:
+def manual_side(spec: JoinOrFeatureSpec) -> str | None:
     """A side whose watermark only ``advance`` would move; None if there is none."""
     return next((side for side, p in zip(spec.sides, spec.watermark, strict=True) if isinstance(p, Manual)), None)
 
 
-def plan_of(spec: Asked, left: pa.Schema, right: pa.Schema) -> JoinPlan | FeaturePlan:
+def plan_of(spec: JoinOrFeatureSpec, left: pa.Schema, right: pa.Schema) -> JoinPlan | FeaturePlan:
     """The plan for the columns of both sides."""
     return FeaturePlan.of(spec, left, right) if isinstance(spec, FeatureSpec) else JoinPlan.of(spec, left, right)
 
 
-def wanted(spec: Asked, schemas: tuple[pa.Schema, pa.Schema], side: int) -> list[str]:
+def wanted(spec: JoinOrFeatureSpec, schemas: tuple[pa.Schema, pa.Schema], side: int) -> list[str]:
     """The columns of a side that must be read."""
     side_plan = plan_of(spec, *schemas).sides[side]
     names = {*side_plan.kept, side_plan.time, *side_plan.on, *side_plan.policy.columns()}
@@ -77,14 +77,14 @@ def wanted(spec: Asked, schemas: tuple[pa.Schema, pa.Schema], side: int) -> list
     return [name for name in side_plan.schema.names if name in names]
 
 
-def start(spec: Asked) -> Any:
+def start(spec: JoinOrFeatureSpec) -> Any:
     """A new operator for :func:`admit`; the spec must have ``schemas``."""
     assert spec.schemas is not None
     check(spec)
     return _fresh(spec)
 
 
-def _fresh(spec: Asked) -> JoinOperator | FeatureOperator:
+def _fresh(spec: JoinOrFeatureSpec) -> JoinOperator | FeatureOperator:
     return FeatureOperator(spec) if isinstance(spec, FeatureSpec) else JoinOperator(spec)
 
 
@@ -93,7 +93,7 @@ def state_of(operator: TwoSided[Any]) -> JoinState:
     return operator._state
 
 
-def operator_of(spec: Asked, state: JoinState) -> Any:
+def operator_of(spec: JoinOrFeatureSpec, state: JoinState) -> Any:
     """An operator that continues from a state."""
     operator = _fresh(spec)
     operator._state = state
@@ -106,7 +106,7 @@ def operator_of(spec: Asked, state: JoinState) -> Any:
 class Spread:
     """How rows of one key are spread over places by their time."""
 
-    def __init__(self, spec: Asked, plan: JoinPlan | FeaturePlan, length: object) -> None:
+    def __init__(self, spec: JoinOrFeatureSpec, plan: JoinPlan | FeaturePlan, length: object) -> None:
         self.ticks = plan.measure.ticks(parse_span(length, "spread", positive=True), "spread")
         if isinstance(spec, JoinSpec) and spec.how in RIGHT_ALONE:
             raise ValueError(
@@ -118,7 +118,7 @@ class Spread:
         copies = int(high[0] - low[0]) + 1
         if copies > MOST_COPIES:
             raise ValueError(
-                f"spread={length!r} is short beside {_asked_span(spec)}: every row of {spec.sides[RIGHT]} would go to "
+                f"spread={length!r} is short beside {_shown_span(spec)}: every row of {spec.sides[RIGHT]} would go to "
                 f"about {copies} places (at most {MOST_COPIES}); give a longer span"
             )
 
@@ -144,7 +144,7 @@ class Spread:
         return both // count, both % count
 
 
-def _asked_span(spec: Asked) -> str:
+def _shown_span(spec: JoinOrFeatureSpec) -> str:
     return f"ranges={dict(spec.ranges)!r}" if isinstance(spec, FeatureSpec) else f"within={spec.within!r}"
 
 
@@ -167,7 +167,9 @@ class Reader:
     ``marks`` are the watermarks after the previous batch, in ticks of the common time. All rows are judged by them.
     """
 
-    def __init__(self, spec: Asked, side: int, count: int, marks: Marks = UNKNOWN, spread: object = None) -> None:
+    def __init__(
+        self, spec: JoinOrFeatureSpec, side: int, count: int, marks: Marks = UNKNOWN, spread: object = None
+    ) -> None:
         assert spec.schemas is not None
         check(spec)
         self._plan = plan_of(spec, *spec.schemas)
@@ -281,9 +283,7 @@ def admit(operator: TwoSided[Out], blobs: Iterable[bytes], prompt: bool = True) 
     """
     state = state_of(operator)
     arrived = [unpacked(state.plan, blob) for blob in sorted(blobs)]
-    counts = {
-        name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in no_counts(operator._asked)
-    }
+    counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in no_counts(operator._spec)}
     tasks, late = [], {}
     for side in state.plan.sides:
         of_side = [a for a in arrived if a.side == side.side]
@@ -297,7 +297,7 @@ def admit(operator: TwoSided[Out], blobs: Iterable[bytes], prompt: bool = True) 
     return operator._worked(replace(state, tasks=tuple(tasks)), counts, late)
 
 
-def answer_of(spec: Asked, blobs: list[bytes]) -> pa.Table:
+def answer_of(spec: JoinOrFeatureSpec, blobs: list[bytes]) -> pa.Table:
     """The answer for all rows of a place, as :func:`slicing.join` and :func:`slicing.features` give it. ``blobs`` is
     emptied on the way to free memory: the blobs are as large as the rows."""
     operator = start(spec)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from slicing.joins.plan import Asked, JoinPlan, TwoSides
+from slicing.joins.plan import JoinPlan, TwoSidedSpec, TwoSides
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE, JoinSpec
 from slicing.joins.within import Band
 from slicing.query.watermark import Punctuated
@@ -36,7 +36,7 @@ def facts(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema] | None = None) ->
     )
 
 
-def likely(spec: Asked, of_right: Mapping[str, pa.DataType] | None = None) -> tuple[pa.Schema, pa.Schema]:
+def likely(spec: TwoSidedSpec, of_right: Mapping[str, pa.DataType] | None = None) -> tuple[pa.Schema, pa.Schema]:
     """Likely schemas of both sides, from the spec; ``of_right``: more columns of the right side that the spec reads."""
     numbers = any(isinstance(span, int) and span != 0 for _, span in spec.spans())
     time = pa.int64() if numbers else pa.timestamp("us", "UTC")

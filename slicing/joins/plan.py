@@ -35,7 +35,7 @@ class Source:
     type: pa.DataType
 
 
-class Asked(Protocol):
+class TwoSidedSpec(Protocol):
     """What the specs of joins and features have in common."""
 
     @property
@@ -77,7 +77,7 @@ class Asked(Protocol):
 class SidePlan:
     """The columns of one side: which are read, which are kept, and how its times are converted to common ticks."""
 
-    def __init__(self, spec: Asked, side: int, schema: pa.Schema, known: bool) -> None:
+    def __init__(self, spec: TwoSidedSpec, side: int, schema: pa.Schema, known: bool) -> None:
         self.side, self.schema, self.known = side, schema, known
         self.title = spec.sides[side]
         self.called = f"{self.title} side" if self.title in ("left", "right") else self.title
@@ -122,8 +122,8 @@ class TwoSides:
     sequence: str | None = None  # a column that orders right rows of equal time
     tests_right = False  # whether right rows can be found unfit when they arrive
 
-    def __init__(self, spec: Asked, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
-        self.known, self.asked = known, spec
+    def __init__(self, spec: TwoSidedSpec, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
+        self.known, self.common_spec = known, spec
         self.sides = (SidePlan(spec, LEFT, left, known[LEFT]), SidePlan(spec, RIGHT, right, known[RIGHT]))
         self.measure = self._common_time()
         self.key_types = self._common_keys()
@@ -277,7 +277,7 @@ def _try(expression: Any, schema: pa.Schema, text: str) -> None:
 
 
 def both_known(
-    spec: Asked, left: pa.Schema | None, right: pa.Schema | None
+    spec: TwoSidedSpec, left: pa.Schema | None, right: pa.Schema | None
 ) -> tuple[pa.Schema, pa.Schema, tuple[bool, bool]]:
     """The schemas of both sides and which are known; an unknown schema is assumed to be like the other one."""
     known = left is not None, right is not None
@@ -287,7 +287,7 @@ def both_known(
     return left, _alike(spec, left, RIGHT) if right is None else right, known
 
 
-def _alike(spec: Asked, other: pa.Schema, side: int) -> pa.Schema:
+def _alike(spec: TwoSidedSpec, other: pa.Schema, side: int) -> pa.Schema:
     """The columns that a join needs of an unknown side, with the types of the other side."""
     names = {spec.time[side]: _in_coarsest_unit(spec, column_type(other, spec.time[1 - side]))}
     for pair in spec.on:
@@ -295,7 +295,7 @@ def _alike(spec: Asked, other: pa.Schema, side: int) -> pa.Schema:
     return pa.schema(list(names.items()))
 
 
-def _in_coarsest_unit(spec: Asked, type: pa.DataType) -> pa.DataType:
+def _in_coarsest_unit(spec: TwoSidedSpec, type: pa.DataType) -> pa.DataType:
     """The type, in the coarsest unit that all spans fit: the unknown side's time may have such a unit."""
     if not t.is_timestamp(type):
         return type

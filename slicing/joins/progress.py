@@ -23,7 +23,7 @@ def effective(plan: TwoSides, left: int | None, right: int | None) -> Marks:
         left, right = (
             later(own, None if other is None else other - plan.idle) for own, other in ((left, right), (right, left))
         )
-    if plan.asked.progress == "least":
+    if plan.common_spec.progress == "least":
         left = right = None if left is None or right is None else min(left, right)
     return Marks(*(None if mark is None else max(LEAST, min(MOST, mark)) for mark in (left, right)))
 

@@ -18,7 +18,7 @@ from slicing.columns.arrow_io import empty, one_piece
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.joins.arrivals import Rows
-from slicing.joins.plan import Asked, TwoSides
+from slicing.joins.plan import TwoSidedSpec, TwoSides
 from slicing.joins.progress import Marks
 from slicing.joins.sides import NO_KEY, Run, Side
 from slicing.joins.slices import Slices
@@ -46,7 +46,7 @@ PARTS_MAGIC = b"SLICEPRT"  # of Distinct and of chains
 PARTS_FORMAT = 2
 
 
-def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
+def write(spec: TwoSidedSpec, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
     """The state as bytes."""
     header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
     header |= {"advanced": [list(marks) for marks in advanced], "ended": ended}
@@ -57,7 +57,7 @@ def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -
     return bytes(sealed(MAGIC, FORMAT, header, [bundled(map(table_bytes, tables))])[0])
 
 
-def read(spec: Asked, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
+def read(spec: TwoSidedSpec, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
     """The state, the watermarks given before the first rows of a side, and whether the streams have ended."""
     header, content = _opened(MAGIC, FORMAT, blob, "the snapshot of a join")
     check_fingerprint(header, spec.fingerprint())

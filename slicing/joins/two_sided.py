@@ -17,7 +17,7 @@ import pyarrow as pa
 from slicing.joins import snapshot
 from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, parted, timed, unfit
 from slicing.joins.by_key import late_by_key, marks_in, marks_of
-from slicing.joins.plan import Asked, SidePlan, TwoSides
+from slicing.joins.plan import SidePlan, TwoSidedSpec, TwoSides
 from slicing.joins.sides import UNFIT
 from slicing.joins.state import JoinState, Marked, clipped, replanned
 from slicing.joins.step import Task
@@ -38,8 +38,8 @@ keep_freed_memory()
 class TwoSided(TakesTurns, Generic[Out]):
     """An operator of two streams. Subclasses make the outputs in ``_worked`` and ``_nothing``."""
 
-    def __init__(self, spec: Asked, policy: Policy) -> None:
-        self._asked, self._policy = spec, policy
+    def __init__(self, spec: TwoSidedSpec, policy: Policy) -> None:
+        self._spec, self._policy = spec, policy
         self._advanced: Marked = ((), ())  # watermarks given before the side's first rows
         self._ended = False
         self._state: JoinState | None = None
@@ -47,7 +47,7 @@ class TwoSided(TakesTurns, Generic[Out]):
             self._state = JoinState.fresh(self._plan(*spec.schemas))
 
     def __repr__(self) -> str:
-        return f"<sl.{type(self).__name__} of {self._asked!r}>"
+        return f"<sl.{type(self).__name__} of {self._spec!r}>"
 
     # --- what an operator is for ------------------------------------------------------------------------------------
 
@@ -72,26 +72,26 @@ class TwoSided(TakesTurns, Generic[Out]):
         if self._state is None:
             self._ended = True
             return self._nothing()
-        out = self._worked(self._state, no_counts(self._asked), {}, flush=True)
+        out = self._worked(self._state, no_counts(self._spec), {}, flush=True)
         self._ended = True
         return out
 
     def _advance(self, left: object, right: object, marks: dict[int, object]) -> Out:
         """Move the given watermarks, of sides and of keys."""
         self._check_open()
-        asked = {side: table for side, table in marks.items() if table is not None}
+        given_marks = {side: table for side, table in marks.items() if table is not None}
         given = {side: mark for side, mark in ((LEFT, left), (RIGHT, right)) if mark is not None}
         state = self._state
         for side, mark in given.items():
             if state is None or not state.plan.known[side]:
                 given[side] = plain_moment(mark)
         if state is None:
-            if asked:
+            if given_marks:
                 raise ValueError("marks of keys need the columns of the rows; push some first, or give schemas=")
             self._advanced = _with_marks(self._advanced, given)
             return self._nothing()
-        for side, table in asked.items():
-            argument = f"{self._asked.sides[side]}_marks"
+        for side, table in given_marks.items():
+            argument = f"{self._spec.sides[side]}_marks"
             found = marks_of(state.plan, state.plan.sides[side], state.keys, table, argument)
             state = state.with_marks(side, *found)
         own = list(state.own)
@@ -103,7 +103,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         state = replace(state, own=(own[LEFT], own[RIGHT]))
         advanced = _with_marks(self._advanced, pending)
         state = replace(state, tasks=(*state.tasks, Task(LEFT, None, state.judge())))
-        out = self._worked(state, no_counts(self._asked), {})
+        out = self._worked(state, no_counts(self._spec), {})
         self._advanced = advanced
         return out
 
@@ -134,7 +134,7 @@ class TwoSided(TakesTurns, Generic[Out]):
     def _pushed(self, state: JoinState, given: dict[int, pa.RecordBatch]) -> Out:
         plan, marks = state.plan, state.judge()
         arrived = {side: timed(plan, plan.sides[side], batch) for side, batch in given.items()}
-        counts, late = no_counts(self._asked), {}
+        counts, late = no_counts(self._spec), {}
         progress, own, tasks = list(state.progress), list(state.own), list(state.tasks)
         for side, batch in arrived.items():
             side_plan = plan.sides[side]
@@ -149,8 +149,8 @@ class TwoSided(TakesTurns, Generic[Out]):
                 progress[side] = side_plan.policy.observe(progress[side], batch.seen(side_plan.measure))
                 reached_now = side_plan.policy.reached(progress[side], side_plan.policy.delays(side_plan.measure))
                 own[side] = clipped(later(own[side], reached_now))
-            counts[plan.asked.sides[side]] = batch.given.num_rows
-            counts[f"late_{plan.asked.sides[side]}"] = positions.size
+            counts[plan.common_spec.sides[side]] = batch.given.num_rows
+            counts[f"late_{plan.common_spec.sides[side]}"] = positions.size
             counts["null_time"] += batch.null_time.size
         for side, batch in arrived.items():
             found = marks_in(plan, plan.sides[side], state.keys, batch)
@@ -182,11 +182,11 @@ class TwoSided(TakesTurns, Generic[Out]):
     @in_turn
     def snapshot(self) -> bytes:
         """The whole state as bytes, versioned and checksummed; ``restore`` continues from it."""
-        return snapshot.write(self._asked, self._state, self._advanced, self._ended)
+        return snapshot.write(self._spec, self._state, self._advanced, self._ended)
 
     def _read(self, blob: bytes) -> None:
         """Load the state of a snapshot."""
-        state, self._advanced, self._ended = snapshot.read(self._asked, self._plan, blob)
+        state, self._advanced, self._ended = snapshot.read(self._spec, self._plan, blob)
         if state is not None:
             self._state = state
 
@@ -223,7 +223,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         return replace(state, own=(own[LEFT], own[RIGHT]))
 
 
-def no_counts(spec: Asked) -> Counts:
+def no_counts(spec: TwoSidedSpec) -> Counts:
     """The counts of a push without rows."""
     return dict.fromkeys((*spec.sides, *(f"late_{side}" for side in spec.sides), "null_time"), 0)
 

@@ -60,9 +60,9 @@ class FinalRows:
                 found.append(run.alive(self.gone))
                 continue
             if 4 * codes.size > len(run):
-                asked = np.zeros(self.gone.size, np.bool_)
-                asked[codes] = True
-                chosen = np.flatnonzero(asked[run.code])
+                wanted = np.zeros(self.gone.size, np.bool_)
+                wanted[codes] = True
+                chosen = np.flatnonzero(wanted[run.code])
             else:
                 first, last = (np.searchsorted(run.codes, codes, side) for side in ("left", "right"))
                 chosen = ranges(first, last - first)

@@ -37,8 +37,8 @@ def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:
     shift = before - bounds[:-1]
     facts[:, RANK] = first + (shift if shift.size == 1 else np.repeat(shift, np.diff(np.searchsorted(first, bounds))))
     for cut in cuts:
-        for of, asked in ((first, cut.of_first), (last - 1, cut.of_last)):
-            for flag, rows_have in asked.items():
+        for of, flags in ((first, cut.of_first), (last - 1, cut.of_last)):
+            for flag, rows_have in flags.items():
                 facts[:, FLAGS] |= rows_have[of].astype(np.int64) << flag
     return RowTable(lift_ranges(rows, first, last), facts)
 

@@ -48,12 +48,12 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
     fresh = _lifted(store, runs, final.ranked) if runs else []
     awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.rows.windows) else NONE
     over = NONE if plan.idle is None else store.quiet.over(plan.idle, until)
-    asked = [codes for codes in (awake, over) if codes.size]
+    wanted = [codes for codes in (awake, over) if codes.size]
     if also is not None:
-        asked.append(also.code)
-    if not asked and not fresh and not waits:
+        wanted.append(also.code)
+    if not wanted and not fresh and not waits:
         return None
-    codes = np.unique(np.concatenate(asked)) if asked else NONE
+    codes = np.unique(np.concatenate(wanted)) if wanted else NONE
     final = final.known(int(codes[-1]) + 1 if codes.size else 0)
     calm: View | None = None
     few = len(final) > plan.policy.alone_rows * sum(map(len, fresh))

@@ -71,8 +71,8 @@ def _lying(plan: Plan, windows: dict[int, OnAxis]) -> Plan:
         time += "_"
     lying = {plan.names[number]: sliding(w.size, w.every) for number, w in windows.items()}
     aggs, emit = dict(spec.aggs), spec.emit  # these decide which partials are kept
-    asked = Spec(time, lying, aggs, by=spec.by, sequence=spec.sequence, watermark=manual(), emit=emit)
-    return Plan.of(asked, pa.schema([*plan.types.items(), (time, pa.int64())]), plan.arrival)
+    axis_spec = Spec(time, lying, aggs, by=spec.by, sequence=spec.sequence, watermark=manual(), emit=emit)
+    return Plan.of(axis_spec, pa.schema([*plan.types.items(), (time, pa.int64())]), plan.arrival)
 
 
 def axes(plan: Plan) -> tuple[Axis, ...]:
@@ -213,12 +213,12 @@ class Stream:
             ended = np.append(now.since, now.latest)[np.searchsorted(now.at, end)]
         since, number = now.since[np.searchsorted(now.at, start)], axis.number[window]
         ordered = answers.ordered and _ascending(ended, number, since)
-        asked = (start >= 0) & ((end <= now.reached) | axis.partial[window])
+        due = (start >= 0) & ((end <= now.reached) | axis.partial[window])
         ranks = np.stack([answers.start, answers.end], axis=1) if axis.marks is None else None
         if each is not None:
-            number, since, ended, asked = (np.repeat(column, each) for column in (number, since, ended, asked))
+            number, since, ended, due = (np.repeat(column, each) for column in (number, since, ended, due))
         found = but(answers, window=number, start=since, end=ended, ranks=ranks, ordered=ordered)
-        return found if asked.all() else found.take(asked)
+        return found if due.all() else found.take(due)
 
     def _in_steps(self, axis: Axis, now: Stream, answers: Answers, time: Ints) -> Answers:
         """As ``_in_time``, for whole windows of one type without keys, none of them empty. Each window begins a step

@@ -198,9 +198,9 @@ def _marks(old: Plan, plan: Plan, rows: Ints) -> Ints:
     return moved
 
 
-def _by_arrival(asked: object) -> bool:
+def _by_arrival(window: object) -> bool:
     """Whether a window counts from the next row on, whatever its time. That it was added is remembered all the same."""
-    return isinstance(asked, RowCount) and asked.by_arrival
+    return isinstance(window, RowCount) and window.by_arrival
 
 
 # --- from when a new window is whole --------------------------------------------------------------------------------

@@ -34,17 +34,17 @@ class Form(Enum):
 class Kept:
     """What is kept for a window, and why."""
 
-    asked: Decision  # the answer of the decision trees
+    decision: Decision  # the answer of the decision trees
     form: Form = Form.PARTIALS
     axis: OnAxis | None = None
     why: str = ""  # why rows are kept although the trees do not ask for them
 
     def __str__(self) -> str:
         if self.form in (Form.AXIS, Form.SLICES):
-            return f"{self.asked.why}; once rows are final, only slices between where windows begin and end are kept"
-        if self.form == Form.ROWS and not self.asked.rows:
-            return f"{self.asked.why}; all the same its rows are kept until its windows close, {self.why}"
-        return self.asked.why
+            return f"{self.decision.why}; once rows are final, only slices between where windows begin and end are kept"
+        if self.form == Form.ROWS and not self.decision.rows:
+            return f"{self.decision.why}; all the same its rows are kept until its windows close, {self.why}"
+        return self.decision.why
 
 
 def kept_for(

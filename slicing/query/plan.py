@@ -134,8 +134,8 @@ class Plan:
     def of(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> Plan:
         """A plan copied from one that was made before for an equal spec and equal types: 130 -> 12 us, and after other
         work 600 -> 60. A spec remembers its last plan: 12 -> 3."""
-        asked: tuple[pa.Schema, bool, int, Plan] | None = spec.memo.get("plan")
-        if asked is None or asked[1] != arrival or asked[2] != policy.slice_rows or not asked[0].equals(schema):
+        cached: tuple[pa.Schema, bool, int, Plan] | None = spec.memo.get("plan")
+        if cached is None or cached[1] != arrival or cached[2] != policy.slice_rows or not cached[0].equals(schema):
             if not all(isinstance(window, Window) for window in spec.windows.values()):  # they may remember something
                 return Plan(spec, schema, arrival, policy=policy)
             try:
@@ -143,8 +143,8 @@ class Plan:
                 like = _like(spec, arrival, types, policy.slice_rows)
             except TypeError:  # to be raised again below, or an argument of an aggregate has no hash
                 return Plan(spec, schema, arrival, policy=policy)
-            spec.memo["plan"] = asked = schema, arrival, policy.slice_rows, like
-        return asked[3].another(spec, policy)
+            spec.memo["plan"] = cached = schema, arrival, policy.slice_rows, like
+        return cached[3].another(spec, policy)
 
     def another(self, spec: Spec, policy: Policy) -> Plan:
         """A copy of this plan for an equal spec, with its own state between pushes."""
@@ -196,10 +196,10 @@ class Plan:
         self.aggs = _narrowed({n: a.bind(types, through) for n, a in self.spec.aggs.items()})
         if not self.arrival:
             check_ties(self.spec, self.aggs)
-        asked = [lane for a in self.aggs.values() for lane in a.lanes]
+        lanes = [lane for a in self.aggs.values() for lane in a.lanes]
         if signed:
-            asked += [changelog.ROWS, *([changelog.times_of(str(self.spec.time))] if self.wholes else [])]
-        self.lanes: list[Lane] = list(dict.fromkeys(asked))
+            lanes += [changelog.ROWS, *([changelog.times_of(str(self.spec.time))] if self.wholes else [])]
+        self.lanes: list[Lane] = list(dict.fromkeys(lanes))
         self.lanes_of = {n: [self.lanes.index(lane) for lane in a.lanes] for n, a in self.aggs.items()}
         feeds = [feed for lane in self.lanes for feed in lane.feeds]
         read = [f for f in feeds if f.form != "valid" and f != SIGN]

@@ -129,9 +129,9 @@ def checked(name: object, spec: Spec) -> str:
     if not isinstance(name, str) or name not in NAMES:
         raise ValueError(f"combine must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}; got {name!r}")
     if name in STRATEGIES and STRATEGIES[name].removes:
-        for agg, asked in ((name, part) for name, formula in spec.aggs.items() for part in formula.parts()):
-            if asked.function not in ADDED and not getattr(asked.user, "invertible", False):
-                raise ValueError(refusal(name, agg, repr(asked)))
+        for agg, part in ((name, part) for name, formula in spec.aggs.items() for part in formula.parts()):
+            if part.function not in ADDED and not getattr(part.user, "invertible", False):
+                raise ValueError(refusal(name, agg, repr(part)))
     return name
 
 

@@ -46,11 +46,11 @@ def microseconds(clock: Callable[[], int] | None) -> int:
     if clock is None:
         return time.time_ns() // 1000
     now = clock()
-    asked = "clock must give whole microseconds since 1970, such as time.time_ns() // 1000"
+    rule = "clock must give whole microseconds since 1970, such as time.time_ns() // 1000"
     try:
         found = operator.index(now)
     except TypeError:
-        raise TypeError(f"{asked}; it gave {now!r}") from None
+        raise TypeError(f"{rule}; it gave {now!r}") from None
     if not -LIMIT <= found <= LIMIT:
-        raise ValueError(f"{asked}, between {-LIMIT} and {LIMIT}; it gave {now!r}")
+        raise ValueError(f"{rule}, between {-LIMIT} and {LIMIT}; it gave {now!r}")
     return found

@@ -263,8 +263,8 @@ class Spec:
         """The columns that expressions compute, each with the first window or aggregate that reads it."""
         rows = [(name, w) for name, w in self.windows.items() if isinstance(w, RowWindow)]
         found = {f: f"windows[{name!r}]: {w!r}" for name, w in rows for f in w.flag_columns() if isinstance(f, Derived)}
-        asked = self._asked_columns().items()
-        return found | {name: repr(agg) for name, agg in asked if isinstance(name, Derived) and name not in found}
+        columns = self._asked_columns().items()
+        return found | {name: repr(agg) for name, agg in columns if isinstance(name, Derived) and name not in found}
 
     def fingerprint(self) -> str:
         """A short hash of the query's meaning, stable between processes and Python versions. (A ``udaf`` is hashed by

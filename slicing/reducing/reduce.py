@@ -247,10 +247,10 @@ def range_partials(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | 
     return tuple([counts.copy().reshape(-1, 1) if block is None else block for block in blocks])
 
 
-def _begun(rows: Rows, asked: Sequence[Lane], place: Place, size: int) -> list[Lifted | Block | None]:
+def _begun(rows: Rows, lanes: Sequence[Lane], place: Place, size: int) -> list[Lifted | Block | None]:
     """For each lane the object that becomes its block. None: the number of rows."""
     made: list[Lifted | Block | None] = []
-    for lane in asked:
+    for lane in lanes:
         if lane.kind == COUNT and lane == COUNTS_ALL:
             made.append(None)
         elif isinstance(lane.kind, int):

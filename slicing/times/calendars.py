@@ -312,8 +312,8 @@ def _offset(moment: datetime) -> int:
 
 def _offset_at(zone: ZoneInfo, second: int) -> int:
     """The offset at a time; near the first and the last year, the offset of a day further inside."""
-    asked = min(max(second, _FIRST_SECOND + 2 * _DAY), _END_SECOND - 2 * _DAY)
-    return _offset((_EPOCH + timedelta(seconds=asked)).astimezone(zone))
+    inside = min(max(second, _FIRST_SECOND + 2 * _DAY), _END_SECOND - 2 * _DAY)
+    return _offset((_EPOCH + timedelta(seconds=inside)).astimezone(zone))
 
 
 def _jump(zone: ZoneInfo, low: int, high: int) -> int:

@@ -81,9 +81,9 @@ class BoundUser(Bound):
                 held.clear()
                 self._begins.clear()
                 new = list(times)
-            asked = self._asked(new)
-            self._check_edges(new, asked)
-            held.update(zip(new, asked, strict=True))
+            given = self._ask_user(new)
+            self._check_edges(new, given)
+            held.update(zip(new, given, strict=True))
         return [held[time] for time in times]
 
     def _check_edges(self, times: Sequence[int], given: list[_Windows]) -> None:
@@ -146,7 +146,7 @@ class BoundUser(Bound):
                 )
         self._rows += len(pairs)
 
-    def _asked(self, times: Sequence[int]) -> list[_Windows]:
+    def _ask_user(self, times: Sequence[int]) -> list[_Windows]:
         try:
             given = [tuple(self.window.containing(time)) for time in times]
         except TypeError:

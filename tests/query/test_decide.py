@@ -65,7 +65,7 @@ def test_a_plan_decides_for_each_of_its_windows(name, ordered):
     watermark = sl.ordered() if ordered else sl.bounded(3)
     spec = sl.Spec(time="t", windows={name: WINDOWS[name]}, aggs={"s": sl.sum("v")}, watermark=watermark)
     plan = Plan(spec, likely_schema(spec))
-    decision = plan.kept[name].asked
+    decision = plan.kept[name].decision
     assert decision.rows == (name in ASKS[ordered])
     assert plan.keeps_rows >= decision.rows
     assert decision.removal == ("none" if ordered or name != "count" else "recompute")  # sums of floats never subtract
@@ -143,7 +143,7 @@ def test_only_windows_of_single_keys_grow_with_their_number():
 def test_an_aggregate_that_needs_order_keeps_rows_of_slices_out_of_order_only():
     query = {"time": "t", "windows": {"m": sl.tumbling(10)}, "aggs": {"c": sl.collect("v")}}
     ordered, not_ordered = (sl.Spec(**query, watermark=w) for w in (sl.ordered(), sl.bounded(3)))
-    assert [Plan(s, likely_schema(s)).kept["m"].asked.rows for s in (ordered, not_ordered)] == [NO, YES]
+    assert [Plan(s, likely_schema(s)).kept["m"].decision.rows for s in (ordered, not_ordered)] == [NO, YES]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_is_exact_and_has_an_inverse_may_be_subtracted(agg, removal):
     aggs = {"a": agg, "n": sl.count()}
     spec = sl.Spec(time="t", windows={"r": sl.rows(3)}, aggs=aggs, watermark=sl.bounded(3))
     schema = pa.schema({"t": pa.int64(), "v": pa.float64(), "i": pa.int64(), "flag": pa.bool_()})
-    assert Plan(spec, schema).kept["r"].asked.removal == removal
+    assert Plan(spec, schema).kept["r"].decision.removal == removal
 
 
 @pytest.mark.parametrize(

@@ -61,13 +61,13 @@ def features(
     """
     patient = seeing_all("features", FeatureSpec, spec, arguments)
     kind = check_returns(returns, labels)
-    asked = one_batch(labels, Wanted(argument="labels"))
-    found = FeatureOperator(patient, threads=threads).whole(asked, _read(events, patient))
+    batch = one_batch(labels, Wanted(argument="labels"))
+    found = FeatureOperator(patient, threads=threads).whole(batch, _read(events, patient))
     if kind == "arrow":
         return found
-    back = given_back(with_index(found, asked.schema), kind, labels)
+    back = given_back(with_index(found, batch.schema), kind, labels)
     if kind == "pandas" and returns == "same":
-        time = asked.column(patient.time[0])
+        time = batch.column(patient.time[0])
         back.index = labels.index[time.is_valid().to_numpy(zero_copy_only=False)]  # type: ignore[attr-defined]
     return back
 

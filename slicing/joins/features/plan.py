@@ -77,9 +77,9 @@ class FeaturePlan(TwoSides):
 
     def _aggregates(self, side: EventPlan) -> Plan:
         """The plan of the aggregates, as for a stream in one window: their partials, and how answers are computed."""
-        asked = over_events(self.spec)
+        spec = over_events(self.spec)
         types = pa.schema([(name, given_back(column_type(side.schema, name))) for name in side.schema.names])
-        plan = Plan.of(asked, types, policy=self.policy)
+        plan = Plan.of(spec, types, policy=self.policy)
         side.asks(list(plan.row_columns), plan.derived)
         return plan
 
