@@ -103,18 +103,22 @@ def column_type(schema: pa.Schema, name: str) -> pa.DataType:
 
 def in_result_types(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with its columns in the types of results; column names must be unique."""
-    fields, columns = [], []
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        type = column_type(batch.schema, field.name)
-        if pa.types.is_run_end_encoded(type):
-            column, type = pc.run_end_decode(column), type.value_type
-        type = result_type(type)
-        if column.type != type and pa.types.is_dictionary(type):
-            values = column.dictionary.cast(type.value_type)
-            column = pa.DictionaryArray.from_arrays(column.indices, values, ordered=type.ordered)
-        fields.append(field.with_type(type))
-        columns.append(column if column.type == type else column.cast(type))
+    for name in batch.schema.names:
+        column_type(batch.schema, name)
+    columns = list(map(in_result_type, batch.columns))
+    fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
+
+
+def in_result_type(column: pa.Array) -> pa.Array:
+    """The column in the type that it has in results."""
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    type = result_type(column.type)
+    if column.type != type and pa.types.is_dictionary(type):
+        values = column.dictionary.cast(type.value_type)
+        return pa.DictionaryArray.from_arrays(column.indices, values, ordered=type.ordered)
+    return column if column.type == type else column.cast(type)
 
 
 def not_once(name: str, names: Sequence[str]) -> str:

@@ -55,7 +55,10 @@ def storable(type: pa.DataType) -> pa.DataType:
 
 
 def result_type(type: pa.DataType) -> pa.DataType:
-    """The type in results: ``string`` or ``binary`` for views, as pyarrow cannot filter, sort, join or write views."""
+    """The type in results: ``string`` or ``binary`` for views, as pyarrow cannot filter, sort, join or write views; the
+    type of the values for run-end-encoded columns."""
+    if pa.types.is_run_end_encoded(type):
+        return result_type(type.value_type)
     if pa.types.is_dictionary(type):
         return pa.dictionary(type.index_type, result_type(type.value_type), type.ordered)
     if pa.types.is_nested(type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from slicing.joins.state import JoinState, settled
 from slicing.joins.step import Step, Task
 from slicing.joins.two_sided import Counts, Late, TwoSided, no_counts
 from slicing.joins.within import LEFT, RIGHT
-from slicing.query.policy import Policy
+from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.threads import thread_count
 from slicing.system.turns import in_turn
@@ -39,6 +40,8 @@ class JoinOperator(TwoSided[JoinOutput]):
         ``advance()``. The pairs of one row are never split. ``flush`` returns everything.
     threads : int
         Threads that share the rows of large pushes.
+    policy
+        For tests: thresholds at which the engine changes its method (``slicing.query.policy``).
 
     Examples
     --------
@@ -52,14 +55,16 @@ class JoinOperator(TwoSided[JoinOutput]):
     """
 
     @says_arguments
-    def __init__(self, spec: JoinSpec, *, max_rows_per_push: int | None = None, threads: int = 1) -> None:
+    def __init__(
+        self, spec: JoinSpec, *, max_rows_per_push: int | None = None, threads: int = 1, policy: Policy = DEFAULT
+    ) -> None:
         if not isinstance(spec, JoinSpec):
             raise TypeError(f"JoinOperator takes a sl.JoinSpec; got {type(spec).__name__}")
         self.spec = spec
         self._most = None
         if max_rows_per_push is not None:
             self._most = at_least_one(max_rows_per_push, "max_rows_per_push", ", or None")
-        super().__init__(spec, Policy(threads=thread_count(threads)))
+        super().__init__(spec, replace(policy, threads=thread_count(threads)))
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
@@ -122,7 +127,7 @@ class JoinOperator(TwoSided[JoinOutput]):
         found = {}
         for side, batch in ((RIGHT, right), (LEFT, left)):
             state, found[side] = self._stored(state, side, timed(plan, plan.sides[side], batch))
-        step = Step(plan, state.sides, Marks(), state.codes, None, self._policy.threads, whole=True)
+        step = Step(plan, state.sides, Marks(), state.codes, None, self._policy, whole=True)
         plain = self.spec.match == "last" and self.spec.where is None and self.spec.sequence is None
         if plain and all(rows.ascending for rows in found.values()):
             step.match_in_order(found[LEFT], found[RIGHT])
@@ -138,7 +143,7 @@ class JoinOperator(TwoSided[JoinOutput]):
         """Do the tasks of the state and commit the new state."""
         plan, most = state.plan, None if flush else self._most
         assert isinstance(plan, JoinPlan)
-        step = Step(plan, state.sides, state.marks, state.codes, most, self._policy.threads, by_key=state.by_key)
+        step = Step(plan, state.sides, state.marks, state.codes, most, self._policy, by_key=state.by_key)
         step.show(state.waiting)
         tasks = step.work(state.tasks)
         if flush:
@@ -162,12 +167,21 @@ class JoinOperator(TwoSided[JoinOutput]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy by snapshot: the copy and the original continue independently."""
-        restore = partial(JoinOperator.restore, max_rows_per_push=self._most, threads=self._policy.threads)
+        restore = partial(
+            JoinOperator.restore, max_rows_per_push=self._most, threads=self._policy.threads, policy=self._policy
+        )
         return restore, (self.spec, self.snapshot())
 
     @staticmethod
-    def restore(spec: JoinSpec, blob: bytes, *, max_rows_per_push: int | None = None, threads: int = 1) -> JoinOperator:
+    def restore(
+        spec: JoinSpec,
+        blob: bytes,
+        *,
+        max_rows_per_push: int | None = None,
+        threads: int = 1,
+        policy: Policy = DEFAULT,
+    ) -> JoinOperator:
         """Restore the operator from a snapshot. Raises if the spec or format differs, or if it is damaged."""
-        operator = JoinOperator(spec, max_rows_per_push=max_rows_per_push, threads=threads)
+        operator = JoinOperator(spec, max_rows_per_push=max_rows_per_push, threads=threads, policy=policy)
         operator._read(blob)
         return operator

@@ -15,7 +15,6 @@ from slicing.kernels.band import claim, count_partners, fill_partners, fill_time
 from slicing.system.arrays import NONE, Bytes, Ints, Mask, Unsigned
 from slicing.system.threads import parts, side_by_side
 
-PIECE = 1 << 18  # how many pairs `where` tests at a time
 SHORT = 64  # up to so many partners of a row are sorted by insertion
 
 

@@ -12,8 +12,8 @@ import pyarrow.types as t
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
-from slicing.columns.typed import Columns, column_type
-from slicing.columns.values import decoded, is_binary, is_text, plain
+from slicing.columns.typed import Columns, column_type, in_result_type
+from slicing.columns.values import decoded, is_binary, is_text, result_type
 from slicing.joins.spec import JoinSpec
 from slicing.joins.within import LEFT, RIGHT, Band, Windows, Within, bound
 from slicing.query.type_checks import check_sequence
@@ -102,17 +102,13 @@ class SidePlan:
                     f"key columns: {', '.join(self.on) or 'there are none'}"
                 )
         self.columns = Columns({field.name: field.type for field in schema})
-        self.types = {field.name: given_back(field.type) for field in schema}
+        self.types = {field.name: result_type(field.type) for field in schema}
         self.factor = 1  # common ticks in one tick of this side
         self.kept: list[str] = []  # columns of the payload
 
     def payload(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that results need, in their result types."""
-        arrays = []
-        for name in self.kept:
-            column = plain(batch.column(name))
-            arrays.append(column if column.type == self.types[name] else column.cast(self.types[name]))
-        return pa.RecordBatch.from_arrays(arrays, self.kept)
+        return pa.RecordBatch.from_arrays([in_result_type(batch.column(name)) for name in self.kept], self.kept)
 
 
 class TwoSides:
@@ -332,15 +328,6 @@ def _why_not(left: pa.DataType, right: pa.DataType) -> str:
     if t.is_timestamp(left) and t.is_timestamp(right):
         return "one has a time zone and the other has none"
     return WORDS
-
-
-def given_back(type: pa.DataType) -> pa.DataType:
-    """The type of a column in results: view types and run-end-encoded types become plain types."""
-    if t.is_run_end_encoded(type):
-        return given_back(type.value_type)
-    if t.is_string_view(type):
-        return pa.string()
-    return pa.binary() if t.is_binary_view(type) else type
 
 
 def _merged(left: pa.DataType, right: pa.DataType, common: pa.DataType) -> pa.DataType:

@@ -13,7 +13,7 @@ from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
 from slicing.joins.keep import chosen_still, done_by_key
-from slicing.joins.pairs import PIECE, Found, best_pairs, chosen, find
+from slicing.joins.pairs import Found, best_pairs, chosen, find
 from slicing.joins.plan import JoinPlan
 from slicing.joins.progress import Marks
 from slicing.joins.rows_out import Block, table_of, tested, times_at
@@ -21,6 +21,7 @@ from slicing.joins.sides import GONE, MET, Run, Side, run_of
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import LEFT, MOST, RIGHT, Band, Reach
 from slicing.kernels.band import last_in_order, none_before
+from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arrays import NONE, Bytes, Ints, Mask
 
 
@@ -44,14 +45,14 @@ class Step:
         marks: Marks,
         codes: int,
         most: int | None = None,
-        threads: int = 1,
+        policy: Policy = DEFAULT,
         whole: bool = False,
         by_key: tuple[KeyMarks, KeyMarks] | None = None,
     ) -> None:
         self._by_key = NO_MARKS  # rows that still wait to be joined were judged by earlier marks
         self._by_key_last = NO_MARKS if by_key is None else by_key
         self.plan, self.sides, self.marks, self.codes = plan, list(sides), marks, codes
-        self._most, self._threads, self._whole = most, threads, whole
+        self._most, self._policy, self._whole = most, policy, whole
         self._blocks: list[Block] = []
         self._alone: tuple[list[Ints], list[Ints]] = ([], [])  # names of rows without a partner
         self._alone_time: tuple[list[Ints], list[Ints]] = ([], [])
@@ -90,7 +91,7 @@ class Step:
         run, order = run_of(rows.code, rows.time, rows.name, rows.sequence, self.codes, rows.ascending)
         found = None
         if not self.plan.spec.matches and other.runs:
-            found = find(self.plan.within, side, run, order, other.runs, self._threads)
+            found = find(self.plan.within, side, run, order, other.runs, self._policy.threads)
             fit = self._fitting(found, len(rows))
             if fit < len(rows):
                 if fit:
@@ -222,7 +223,7 @@ class Step:
     def _pieces(self, found: Found) -> list[tuple[int, int]]:
         if self.plan.spec.where is None:
             return [(0, found.total.size)]
-        return list(found.pieces(PIECE))
+        return list(found.pieces(self._policy.tested_pairs))
 
     def _true(self, block: Block) -> Block:
         """The pairs for which ``where`` is true."""
@@ -265,7 +266,7 @@ class Step:
         """Which left rows have a partner for which ``where`` is true."""
         met = np.zeros(len(rows), np.bool_)
         own, other = self.sides[LEFT].base, self.sides[RIGHT].base
-        for first, last in found.pieces(PIECE):
+        for first, last in found.pieces(self._policy.tested_pairs):
             row, partner = found.fill(other, first, last)
             true = tested(self.plan, self.sides, Block(rows.name[row] - own, partner))
             met[row[true]] = True
@@ -276,7 +277,7 @@ class Step:
         left, right = self.sides
         gone = (flags & GONE) != 0
         given = []
-        for first, last in found.pieces(PIECE):
+        for first, last in found.pieces(self._policy.tested_pairs):
             row, partner = found.fill(left.base, first, last)
             open_ = np.flatnonzero(~gone[partner])
             row, partner = row[open_], partner[open_]
@@ -318,7 +319,7 @@ class Step:
     def _match(self, gone: Run) -> None:
         """Emit left rows with the one partner of each."""
         spec, right = self.plan.spec, self.sides[RIGHT]
-        found = find(self.plan.within, LEFT, gone, np.arange(len(gone)), right.runs, self._threads)
+        found = find(self.plan.within, LEFT, gone, np.arange(len(gone)), right.runs, self._policy.threads)
         tests = spec.where is not None and bool(found.hits)  # no hits also while the right columns are unknown
         partner = self._best_true(gone, found) if tests else chosen(spec.match, gone.time, found)
         self._matches(gone.time, gone.name, partner)
@@ -334,7 +335,7 @@ class Step:
         """The best partner of each row among those for which ``where`` is true."""
         left, right = self.sides
         partner = np.full(len(run), -1)
-        for first, last in found.pieces(PIECE):
+        for first, last in found.pieces(self._policy.tested_pairs):
             row, place = found.fill(right.base, first, last)
             true = tested(self.plan, self.sides, Block(run.name[row] - left.base, place))
             row, place = row[true], place[true]
@@ -369,7 +370,7 @@ class Step:
         right = self._lonely(RIGHT)
         if right is not None:
             blocks.append(Block(None, right))
-        return table_of(self.plan, self.sides, blocks, self._threads)
+        return table_of(self.plan, self.sides, blocks, self._policy.threads)
 
     def _lonely(self, side: int) -> Ints | None:
         if not self._alone[side]:

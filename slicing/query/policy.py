@@ -79,6 +79,9 @@ class Policy:
     cut_rows: int = 1 << 17  # rows that are looked at together for panes at rows, each in all its windows
     table_passes: int = 6  # passes over all cells that merging, sorting and gathering them costs
 
+    # joins
+    tested_pairs: int = 1 << 18  # pairs that `where` tests at a time
+
     # features
     # 1 M events, three ranges: a label for 100 events 57 ms by cells, 66 without, for 33 78 and 81, for 10 145 and 124
     fewest_events: int = 16  # events a label on average; with fewer, ranges are answered from cells

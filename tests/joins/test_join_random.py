@@ -14,6 +14,7 @@ from naive import Naive, Row
 
 import slicing as sl
 from slicing.joins import pairs as joined_pairs
+from slicing.query.policy import DEFAULT, Policy
 from slicing.system import threads
 
 CASES = int(os.environ.get("SLICING_CASES", 300))
@@ -262,9 +263,8 @@ def test_every_step_is_as_the_definition_says(part: int, monkeypatch: pytest.Mon
             with monkeypatch.context() as patch:
                 if seed % 3 == 0:
                     patch.setattr(joined_pairs, "parts", partial(threads.parts, share=threads.Share(2)))
-                if case.where and seed % 2:
-                    patch.setattr("slicing.joins.step.PIECE", 3)
-                both = walked(case, threads=2 if seed % 3 == 0 else 1)
+                policy = Policy(tested_pairs=3) if case.where and seed % 2 else DEFAULT
+                both = walked(case, threads=2 if seed % 3 == 0 else 1, policy=policy)
                 whole = sl.join(*both.in_time(), case.spec(watermark=sl.manual(), idle=None))
             assert Counter(pairs(whole)) == both.all
             if case.match == "all":

@@ -12,10 +12,10 @@ from slicing.cells.combining import AUTO
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.expressions import types_of
 from slicing.columns.typed import Columns, column_type
-from slicing.columns.values import decoded, plain
+from slicing.columns.values import decoded, plain, result_type
 from slicing.joins.features.ranges import Ranges
 from slicing.joins.features.spec import FeatureSpec
-from slicing.joins.plan import SidePlan, TwoSides, both_known, given_back
+from slicing.joins.plan import SidePlan, TwoSides, both_known
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
@@ -78,7 +78,7 @@ class FeaturePlan(TwoSides):
     def _aggregates(self, side: EventPlan) -> Plan:
         """The plan of the aggregates, as for a stream in one window: their partials, and how answers are computed."""
         spec = over_events(self.spec)
-        types = pa.schema([(name, given_back(column_type(side.schema, name))) for name in side.schema.names])
+        types = pa.schema([(name, result_type(column_type(side.schema, name))) for name in side.schema.names])
         plan = Plan.of(spec, types, policy=self.policy)
         side.asks(list(plan.row_columns), plan.derived)
         return plan
