@@ -28,6 +28,7 @@ class Policy:
     share: Share = SHARE  # from which size on several threads share rows
     numpy_cuts: int = 1024  # up to so many rows numpy cuts, 2 us against 1: a kernel must be loaded first
     block: int = 512  # rows looked at together
+    ordered_rows: int = 2048  # rows in order that edges are searched in together: of 512, a page, 0.32 -> 0.24 ns a row
     chunk: int = 1 << 16  # rows scattered at a time: half as many take 0.96 to 0.93 of the rate
     long_slot: int = 4096  # rows of a slot from which on it is scattered separately
     most_pieces: int = 7  # slots a block of rows may touch before scattering is cheaper than a masked pass for each

@@ -130,7 +130,7 @@ class Rows:
             bounds[1:] = time.searchsorted(edges)
             return bounds if np.count_nonzero(time[1:] < time[:-1]) == 0 else None
         if self.threads == 1 or not self.shared:
-            return bounds if cut(time, edges, self.plan.policy.block, bounds[1:]) == time.size else None
+            return bounds if cut(time, edges, self.plan.policy.ordered_rows, bounds[1:]) == time.size else None
         pieces = self._pieces
         starts = [piece.start for piece in pieces[1:]]
         if not self._ascend(starts):
@@ -138,7 +138,7 @@ class Rows:
         firsts = [int(np.searchsorted(edges, time[start - 1], "right")) for start in starts]
         shares = list(zip(pieces, pairwise([0, *firsts, edges.size]), strict=True))
 
-        block = self.plan.policy.block
+        block = self.plan.policy.ordered_rows
 
         def ordered(share: tuple[slice, tuple[int, int]]) -> bool:
             rows, (first, last) = share
