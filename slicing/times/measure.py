@@ -22,6 +22,7 @@ _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns":
 _NINE_DIGITS = re.compile(r"([.,][0-9]{6})([0-9]+)")
 _MAX_SPAN = 2**60  # so that a time and a span can be added
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_NAIVE = _EPOCH.replace(tzinfo=None)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
@@ -208,8 +209,8 @@ class Measure:
         micros, rest = divmod(ns, 10**3)
         if not rest:
             try:  # 0.5 us; Arrow's scalar takes 4, and 20 if its code has left the cache
-                moment = _EPOCH + timedelta(microseconds=micros)
-                return moment.astimezone(self._zone) if self.type.tz else moment.replace(tzinfo=None)
+                span = timedelta(microseconds=micros)
+                return (_EPOCH + span).astimezone(self._zone) if self.type.tz else _EPOCH_NAIVE + span
             except (ValueError, OverflowError, LookupError):
                 pass
         return np.datetime64(word, self.type.unit)
