@@ -241,6 +241,17 @@ def test_marks_never_go_back_and_the_streams_watermark_overtakes_them() -> None:
     assert op.push(rows(25, 30)).stats.late == 1 and op.push(rows(30, 30)).stats.windowed == 2
 
 
+def test_a_mark_between_edges_makes_rows_late_for_the_whole_stream() -> None:
+    """As a watermark does: windows between edges still take the row, and whole() does not."""
+    for marked in (True, False):
+        op = operator(windows={"w": sl.tumbling(10), "v": sl.whole()})
+        op.push(rows(3, 4, k="ab"))
+        op.advance(marks=rows(5, 5, k="ab")) if marked else op.advance(5)
+        assert op.push(rows(4, k="a")).stats.late == 0
+        counted = {(row["window"], row["k"]): row["n"] for row in op.flush().windows.to_pylist()}
+        assert counted == {("w", "a"): 2, ("w", "b"): 1, ("v", "a"): 1, ("v", "b"): 1}
+
+
 def test_a_null_time_ends_a_key() -> None:
     windows = {"w": sl.rows(3, partial=True), "v": sl.whole(), "s": sl.session(5)}
     op = operator(windows=windows)
