@@ -23,8 +23,8 @@ ENDED = END  # the watermark of keys that get no more rows
 
 
 def as_watermarks(plan: Plan, mark: Ints) -> Ints:
-    """Convert marks to watermarks. If all windows begin and end at edges, nothing closes and nothing becomes late between
-    two edges, so all keys with marks between the same two edges are one group."""
+    """Convert marks to watermarks. If all windows begin and end at edges, nothing closes and nothing becomes late
+    between two edges. So all keys with marks between the same two edges are one group."""
     regular = plan.edges.regular
     if regular is None or plan.keeps_rows or plan.session_gaps or plan.wholes:
         return np.where(mark == MOST, ENDED, mark)
