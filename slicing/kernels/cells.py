@@ -7,7 +7,7 @@ by (end, code, level, first).
 import numpy as np
 
 from slicing.kernels.kernel import helper, kernel
-from slicing.kernels.prefetch import prefetch
+from slicing.kernels.prefetch import fetch
 from slicing.kernels.windows import first_after
 
 END, CODE, ROWS, LEVEL, FIRST, LAST = range(6)
@@ -92,13 +92,11 @@ def gather(cells, order, columns):
     Word by word of so many cells that they stay in the nearest cache, while the next ones are fetched. 1 M cells of 2
     to 5 words take 2 to 9 ns each, and 8 to 21 ns cell by cell (loaded machine).
     """
-    last, most = cells[:, cells.shape[1] - 1], np.int64(order.size - 1)
+    last = cells[:, cells.shape[1] - 1]
     for start in range(0, order.size, NEAR):
         stop = min(start + NEAR, order.size)
         for i in range(start, stop):
-            coming = np.uint64(order[min(i + NEAR, most)])
-            prefetch(cells, coming)
-            prefetch(last, coming)
+            fetch(cells, last, order, i + NEAR)
         for w in range(cells.shape[1]):
             for i in range(start, stop):
                 columns[np.uint64(w), np.uint64(i)] = cells[np.uint64(order[np.uint64(i)]), np.uint64(w)]

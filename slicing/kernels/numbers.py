@@ -6,7 +6,7 @@ from slicing.kernels.cells import NEAR
 from slicing.kernels.combine import SHIFT
 from slicing.kernels.floats import floats, order_key
 from slicing.kernels.kernel import kernel
-from slicing.kernels.prefetch import prefetch
+from slicing.kernels.prefetch import fetch
 
 WORD, KEY, SUM_I, SUM_F, MEAN_I, MEAN_F = range(6)  # word, float of a key, sum or mean of two words
 
@@ -19,13 +19,11 @@ def gather_numbers(cells, order, words, forms, columns, done):
     Number by number of so many cells that they stay in the nearest cache, while the next ones are fetched: four numbers
     of 1 M cells 14 -> 6 ns a cell in groups of 1000, one number 13 -> 3 (loaded machine).
     """
-    last, most, empty = cells[:, cells.shape[1] - 1], np.int64(order.size - 1), np.int64(0)
+    last, empty = cells[:, cells.shape[1] - 1], np.int64(0)
     for start in range(0, order.size, NEAR):
         stop = min(start + NEAR, order.size)
         for i in range(start, stop):
-            coming = np.uint64(order[min(i + NEAR, most)])
-            prefetch(cells, coming)
-            prefetch(last, coming)
+            fetch(cells, last, order, i + NEAR)
             empty += cells[np.uint64(order[i]), 0] == 0
         for k in range(words.size):
             _numbers(cells, order[start:stop], words[k], forms[k], columns[k, done + start : done + stop])

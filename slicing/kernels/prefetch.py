@@ -43,3 +43,11 @@ def ahead(i, cell, x, cells):
         prefetch(x, np.uint64(i + AHEAD))
     if cells.shape[0] > FAR:
         prefetch(cells, np.uint64(cell[min(np.uint64(i + SOON), np.uint64(cell.size - 1))]))
+
+
+@helper(inline="always")
+def fetch(cells, last, order, i):
+    """Prefetch the cell ``order[i]``: the line where it begins, and that of its last word (``last``: these words)."""
+    coming = np.uint64(order[min(i, np.int64(order.size - 1))])
+    prefetch(cells, coming)
+    prefetch(last, coming)
