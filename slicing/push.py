@@ -125,13 +125,13 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
     if plan.has_head and rows.time.size and rows.codes < state.crowded and not _closes(before, reached):
-        addition = state.store.prepare(rows, state.horizon, rows.span[1] if state.newest is None else state.newest)
+        addition = state.store.prepare(rows, state.horizon)
         if addition is not None:
             state.store, state.watermark = addition.store, reached
             out = output(state, in_full(state, give_waiting(state)), account=batch.account(), coming=addition.slots)
             return Pushed(state, out, addition.commit, rows)
     if state.store.head is not None:
-        state.store = state.store.whole(state.newest)
+        state.store = state.store.whole()
     arrivals = collect(state, rows)
     answers, change = close(state, reached, admit(state, arrivals))
     if plan.early.fires:
@@ -468,8 +468,7 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool, qui
             closing.table()
         state.postponed = (*state.postponed, Postponed(closing.store, after, until))
     horizon = END - 1 if flush else reached - plan.lateness
-    keys = len(state.keys) if plan.has_head and state.keys is not None else 0
-    state.store = Store(plan) if flush else closing.store.without(horizon, keys)
+    state.store = Store(plan) if flush else closing.store.without(horizon)
     if plan.revises:
         state.revisions = state.revisions.without(horizon)
     return give_waiting(state, flush) if wait else [answers]
@@ -517,7 +516,7 @@ def advance(before: State, reached: int) -> Pushed:
             state.store.head.check()
             state.watermark = reached
             return Pushed(state, output(state, in_full(state, give_waiting(state))))
-        state.store = state.store.whole(state.newest).settled()
+        state.store = state.store.whole().settled()
     answers, change = close(state, reached)
     if state.plan.early.fires:
         change = fire(state, change)
@@ -534,7 +533,7 @@ def fire_by_hand(before: State, names: Sequence[str]) -> Pushed:
 def flush(before: State) -> Pushed:
     """Close everything that is still open."""
     state = before.draft()
-    state.store = state.store.whole(state.newest)
+    state.store = state.store.whole()
     answers, change = close(state, END, flush=True)
     return Pushed(state, output(state, answers, change, all_of_them=True))
 

@@ -607,6 +607,8 @@ def policy_for(case: Case, **told: object) -> Policy:
         recomputed=40 * (size % 5),  # without asking
         way=("as they lie", "stacks", "buckets", "one table", "in steps")[size % 5],
         tree_slides=1 if size % 2 == 0 else 10**6,
+        head_filled=0.01 if size // 2 % 2 else Policy.head_filled,  # the head begins with the first rows
+        head_most=8 if size % 7 == 0 else Policy.head_most,
         fused_cells=size % 3,  # slices fuse as they do where there are many
         numpy_cuts=8 * (size % 3),  # rows are cut by numpy or by a kernel
         slices_together=4 * (size % 5),  # of runs, or run by run

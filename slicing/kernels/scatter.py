@@ -7,9 +7,10 @@ from slicing.kernels.at_once import add_basic_f, widen_span
 from slicing.kernels.combine import BOTTOM, EXTREME, LOW, SHIFT, TOP, earlier, summed
 from slicing.kernels.floats import floats, is_nan, order_key
 from slicing.kernels.kernel import kernel
-from slicing.kernels.prefetch import ahead
+from slicing.kernels.prefetch import ahead, ahead_on_lines
 
 OFTEN = np.int64(1023)
+VALUE = np.int64(1 + (1 << 32))  # a row that has a value, in words that count both
 
 
 @kernel
@@ -94,17 +95,37 @@ def scatter_exact_f(cell, x, bits, A, F):
 
 @kernel
 def scatter_sums_f(cell, valid, x, S):
-    """Rows, values, their sum and what its additions lost, of each cell; ``valid``: a byte a row, empty if all rows
-    count. Returns how many of these cells had no rows before."""
+    """Add floats to sums, each with what its additions lost. The first word of a sum counts rows in its low half and
+    values in its high half. ``valid``: a byte a row, empty if all rows count. Returns how many of these cells had no
+    rows before."""
     F, new = floats(S), np.int64(0)
     for i in range(cell.size):
-        ahead(i, cell, x, S)
+        ahead_on_lines(i, cell, x, S)
         c = np.uint64(cell[i])
         new += S[c, 0] == 0
-        S[c, 0] += 1
         if valid.size == 0 or valid[i]:
-            S[c, 1] += 1
-            F[c, 2], F[c, 3] = summed(F[c, 2], F[c, 3], x[i])
+            S[c, 0] += VALUE
+            F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], x[i])
+        else:
+            S[c, 0] += 1
+    return new
+
+
+@kernel
+def scatter_sums_i(cell, valid, x, S):
+    """Add integers to sums, by halves, and count rows and values as ``scatter_sums_f``."""
+    new = np.int64(0)
+    for i in range(cell.size):
+        ahead_on_lines(i, cell, x, S)
+        c = np.uint64(cell[i])
+        v = x[i]
+        new += S[c, 0] == 0
+        if valid.size == 0 or valid[i]:
+            S[c, 0] += VALUE
+            S[c, 1] += v & LOW
+            S[c, 2] += v >> SHIFT
+        else:
+            S[c, 0] += 1
     return new
 
 
@@ -126,7 +147,7 @@ def settle(which, Q, spilt, A):
 @kernel
 def scatter_basic_i(cell, x, A):
     for i in range(cell.size):
-        ahead(i, cell, x, A)
+        ahead_on_lines(i, cell, x, A)
         c = np.uint64(cell[i])
         v = x[i]
         A[c, 0] += 1
@@ -147,7 +168,7 @@ def scatter_net(cell, sign, A):
 @kernel
 def scatter_net_sum(cell, x, sign, A):
     for i in range(cell.size):
-        ahead(i, cell, x, A)
+        ahead_on_lines(i, cell, x, A)
         c = np.uint64(cell[i])
         v, s = x[i], sign[i]
         A[c, 0] += s
@@ -158,7 +179,7 @@ def scatter_net_sum(cell, x, sign, A):
 @kernel
 def scatter_extremes(cell, x, A):
     for i in range(cell.size):
-        ahead(i, cell, x, A)
+        ahead_on_lines(i, cell, x, A)
         c = np.uint64(cell[i])
         A[c, 0] += 1
         A[c, 1] = min(A[c, 1], x[i])
@@ -168,7 +189,7 @@ def scatter_extremes(cell, x, A):
 @kernel
 def scatter_moments(cell, x, A, F):
     for i in range(cell.size):
-        ahead(i, cell, x, A)
+        ahead_on_lines(i, cell, x, A)
         c = np.uint64(cell[i])
         n = A[c, 0] + 1
         d = x[i] - F[c, 1]
@@ -190,7 +211,7 @@ def scatter_product_f(cell, x, A, F):
 @kernel
 def scatter_product_i(cell, x, approximate, A, F):
     for i in range(cell.size):
-        ahead(i, cell, x, A)
+        ahead_on_lines(i, cell, x, A)
         c = np.uint64(cell[i])
         A[c, 0] += 1
         A[c, 1] *= x[i]
@@ -201,7 +222,7 @@ def scatter_product_i(cell, x, approximate, A, F):
 def scatter_edge(last, cell, t, s, a, x, A):
     """FIRST or LAST: the value of the earliest or latest row by (time, sequence, arrival)."""
     for i in range(cell.size):
-        ahead(i, cell, x, A)
+        ahead_on_lines(i, cell, x, A)
         c = np.uint64(cell[i])
         before = earlier(t[i], s[i], a[i], A[c, 1], A[c, 2], A[c, 3])
         if A[c, 0] == 0 or before != last:
@@ -215,7 +236,7 @@ def scatter_edge(last, cell, t, s, a, x, A):
 @kernel
 def scatter_arg(cell, key, t, s, a, x, x_valid, A):
     for i in range(cell.size):
-        ahead(i, cell, x, A)
+        ahead_on_lines(i, cell, x, A)
         c = np.uint64(cell[i])
         k = key[i]
         if A[c, 0] == 0 or k < A[c, 1] or (k == A[c, 1] and earlier(t[i], s[i], a[i], A[c, 2], A[c, 3], A[c, 4])):
@@ -231,7 +252,7 @@ def scatter_arg(cell, key, t, s, a, x, x_valid, A):
 @kernel
 def scatter_extreme_count(cell, key, A):
     for i in range(cell.size):
-        ahead(i, cell, key, A)
+        ahead_on_lines(i, cell, key, A)
         c = np.uint64(cell[i])
         k = key[i]
         if A[c, 0] == 0 or k < A[c, 1]:

@@ -40,18 +40,20 @@ class Policy:
 
     # the store
     head_slots: int = 4  # adjacent slots in the head, for streams slightly out of order
-    head_filled: float = 0.5  # share of keys with rows in a slot: then dense cells beat sorted runs, in time and memory
+    head_filled: float = 0.62  # share of a head's places that rows are likely to have, from which on it begins
+    head_most: int = 1 << 30  # rows of a head: half a word counts them
     head_rows: int = 4  # rows a key from which on a push is reduced to cells of its own
     apart_cells: int = 4096  # fewest cells at which the cells of some keys are looked at separately
     apart_share: int = 8  # at least so many times as many cells as these keys have, likewise
     fused_cells: int = 256  # with fewer cells, or items of their lists, it does not pay to look for cells to fuse
 
     packed_keys: int = 128  # with so few keys or fewer, runs of their cells are too small to be packed
-    packed_cells: int = 512  # fewest cells of a run that is packed
+    packed_cells: int = 128  # fewest cells of a run that is packed
     packed_slice: int = 8  # fewest cells a slice, likewise: each slice has an entry of its own
     packed_words: int = 12  # words of partials that count as wide: pushes that read all of them take 1.1 to 1.2x
     packed_pushes: tuple[float, float] = (4, 1.5)  # pushes that a packed run must last; with such partials
-    packed_free: int = 512  # cells of such partials that are packed at each push: it takes some hundredths of the push
+    packed_share: float = 0.4  # narrow cells that are not packed are at most this many times those that are
+    packed_free: int = 512  # cells of wide partials that are packed at each push: it takes some hundredths of the push
     packed_rows: int = 16  # and one more cell for each so many rows of a push, likewise
 
     # kept rows

@@ -11,6 +11,7 @@ from slicing.cells.lanes import Lane
 from slicing.columns.arrow_out import MANY_ROWS, table_room
 from slicing.columns.values import SIGN_BIT
 from slicing.kernels import combine as kinds
+from slicing.kernels.combine import LOW, SHIFT
 from slicing.kernels.scatter import (
     scatter_arg,
     scatter_basic_f,
@@ -26,6 +27,7 @@ from slicing.kernels.scatter import (
     scatter_product_f,
     scatter_product_i,
     scatter_sums_f,
+    scatter_sums_i,
     settle,
 )
 from slicing.kernels.segments import (
@@ -50,26 +52,33 @@ PIECE = 256  # this many cells are made at a time: 100 k cells 0.36 -> 0.1 ms
 
 
 class Sums:
-    """Rows, values and sums of floats in the making, as ``scatter_sums_f`` has them: two cells a cache line.
+    """Sums in the making, as ``scatter_sums_f`` and ``scatter_sums_i`` have them: three words, the first of which
+    counts the rows and the values.
 
-    Sums carry what each addition loses, so they do not depend on the order of rows, but for rounding of the result.
+    Sums of floats carry what each addition loses. So they do not depend on the order of rows, but for rounding of the
+    result.
     """
 
     def __init__(self, size: int) -> None:
-        room = np.zeros(4 * size + LINE // 8, np.int64)
-        first = -room.ctypes.data % LINE // 8
-        self.words = room[first : first + 4 * size].reshape(size, 4)
+        self.words = np.zeros((size, 3), np.int64)
 
     @property
     def nbytes(self) -> int:
         return self.words.nbytes
 
-    def partials(self, which: Ints) -> Ints:
-        return self.words.take(which, axis=0)[:, 1:].copy()
+    def rows(self) -> Ints:
+        rows: Ints = self.words[:, 0] & LOW
+        return rows
 
-    def begin(self, which: Ints, partials: Ints) -> None:
-        """Cells without rows go on from these partials."""
-        self.words[which, 1:] = partials
+    def partials(self, which: Ints) -> Ints:
+        words: Ints = self.words.take(which, axis=0)
+        words[:, 0] >>= SHIFT
+        return words
+
+    def begin(self, which: Ints, rows: Ints, partials: Ints) -> None:
+        """Cells without rows go on from these partials of so many rows."""
+        self.words[which] = partials
+        self.words[which, 0] = (partials[:, 0] << SHIFT) + rows
 
 
 class Quads:
@@ -106,7 +115,7 @@ class Lifted:
 
     block: Ints
     quads: Quads  # basic partials of floats, if rows are scattered to them
-    sums: Sums  # sums of floats, if rows are added to those of a head
+    sums: Sums  # sums, if rows are added to those of a head
 
     def __init__(self, rows: Rows, lane: Lane, size: int, block: Ints | Quads | Sums | None = None) -> None:
         """``block``: partials to add to, with one cell more than ``size``."""
@@ -267,11 +276,12 @@ class Lifted:
             self.block = kinds.identity(self._lane.kind, self._room)
 
     def scatter(self, chunk: slice, cell: Codes, base: int) -> int:
-        """Reduce some rows into their cells, which are counted from ``base``. For floats, returns how many of these
-        cells were empty."""
+        """Reduce some rows into their cells, which are counted from ``base``. For :class:`Sums` and :class:`Quads`,
+        returns how many of these cells were empty."""
         kind, feeds = self._lane.kind, list(map(itemgetter(chunk), self._feeds))
         if "sums" in self.__dict__:
-            return int(scatter_sums_f(cell, self._valid[chunk], feeds[0], self.sums.words[base:]))
+            scatter = scatter_sums_f if kind in kinds.FLOATS else scatter_sums_i
+            return int(scatter(cell, self._valid[chunk], feeds[0], self.sums.words[base:]))
         if not self._all_valid:  # arithmetic, as np.where mispredicts: 4.1 -> 0.6 ns a row if half of the rows count
             none = np.int32(self._size - base)
             cell = fixed((cell - none) * self._valid[chunk] + none)

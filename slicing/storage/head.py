@@ -2,14 +2,15 @@
 place.
 
 Such a push costs only its rows, however many keys live: nothing is sorted or merged. All that can fail happens before
-(:meth:`Head.prepare`); the change in place cannot fail. :meth:`Head.cells` copies the cells. Cells are dense, so cells
-of keys without rows are wasted. A head is used only if most keys have rows in a slot, judged by the slices of the last
-push that closed something.
+(:meth:`Head.prepare`); the change in place cannot fail. :meth:`Head.cells` copies the cells. A head has a place for
+each key in each of its slots, so the places of keys without rows are wasted. It begins once enough places would be
+taken: a count and a sum by key then take at most about 40 bytes a cell, and 26 once all keys have rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import exp
 
 import numpy as np
 
@@ -35,17 +36,17 @@ class Head:
         self.plan, self.ends, self.room = plan, ends, room
         self.size = ends.size * room
         self.used = 0
-        self.codes = 0  # the number of codes when rows came last
         self.torn = False  # whether rows are being added: stays set if an interrupt leaves some of them in
         self._begun = np.zeros(ends.size, np.bool_)  # slots that have rows
         # one extra cell takes the rows that do not count
         self._blocks = [None if lane.counts_all else _block(plan, lane, self.size + 1) for lane in plan.lanes]
         self._counter = self._counting()
-        # the first word is the number of rows of each cell
-        self._rows: Ints = np.zeros((self.size, 1), np.int64) if self._counter is None else self._counter.words
+        # the first word tells the number of rows of each cell
+        self._counted: Ints = np.zeros((self.size, 1), np.int64) if self._counter is None else self._counter.words
+        self._most = 0  # rows of any cell, at most
 
     def _counting(self) -> Quads | Sums | None:
-        """The block of floats whose first word counts all rows (of :class:`Quads` only while no value is null).
+        """The block whose first word counts all rows (of :class:`Quads` only while no value is null).
 
         It saves a word a cell and access to a line of memory (1 M keys, 1 M rows a push: 7 of 86 ns a row)."""
         pairs = list(zip(self.plan.lanes, self._blocks, strict=True))
@@ -53,45 +54,56 @@ class Head:
         return next(sums, next((b for lane, b in pairs if isinstance(b, Quads) and lane.flag is None), None))
 
     @staticmethod
-    def begun(plan: Plan, rows: Rows, horizon: int) -> Head | None:
-        """An empty head for these rows and rows near them. None if they span too many slots."""
+    def begun(plan: Plan, runs: Sequence[Cells], rows: Rows, horizon: int) -> Head | None:
+        """An empty head for these rows, rows near them and the cells of runs. None if they span too many slots, or if
+        it would have too few cells."""
         (width, _), slots = _slots(plan), plan.policy.head_slots
-        low, high, oldest = (edge_after(plan, t) for t in (*rows.span[:2], horizon))
-        if (high - oldest) // width < slots:
-            low = oldest
+        first, high, oldest = (edge_after(plan, t) for t in (*rows.span[:2], horizon))
+        low = oldest if (high - oldest) // width < slots else first
         if (high - low) // width >= slots:
             return None
-        return Head(plan, progression(low, high, width), rows.codes + rows.codes // 4 + 64)
+        ends, codes, cells = progression(low, high, width), rows.codes, 0.0
+        for end in ends.tolist():
+            held = sum(len(run.ending(end - 1, end)) for run in runs)
+            inside = len(rows) if first == high == end else _inside(rows, end - width, end)
+            # keys are taken to be equally frequent
+            cells += held + (1 - exp(-inside / codes)) * max(codes - held, 0)
+        places = int(cells / plan.policy.head_filled) // ends.size
+        return Head(plan, ends, min(places, codes + codes // 4) + 8) if places >= codes else None
+
+    @property
+    def takes_cells(self) -> bool:
+        """Whether cells can be taken in: numbers whose order of additions does not matter."""
+        return all(lane.counts_all or lane.kind in _EXACT for lane in self.plan.lanes)
 
     def takes_in(self, run: Cells) -> bool:
-        """Take in the cells of a run; whether that was done. It is only done for numbers whose order of
-        additions does not matter, and if no other run has brought these cells.
+        """Take in the cells of a run, unless it has other slices too; whether that was done. No rows were added yet.
 
-        A key then has one cell of a slice, not one in the run and one in the head. No push may have added rows yet.
+        A key then has one cell of a slice, not one in the run and one in the head.
         """
-        exact = [lane.counts_all or lane.kind in _EXACT for lane in self.plan.lanes]
-        if type(run) is not Cells or not all(exact):
-            return False
-        slot = self.ends.searchsorted(run.slice_ends)
+        slot, most = self.ends.searchsorted(run.slice_ends), int(run.rows.max())
         if slot[-1] == self.ends.size or (self.ends[slot] != run.slice_ends).any():
             return False
-        place = np.repeat(slot * self.room, np.diff(run.slices(), append=len(run))) + run.code
-        if self._rows[place, 0].any():
+        if most > self.plan.policy.head_most:
             return False
-        self._rows[place, 0] = run.rows
+        code, rows = run.code, run.rows
+        place = np.repeat(slot * self.room, np.diff(run.slices(), append=len(run))) + code
+        if self._counter is None:
+            self._counted[place, 0] = rows
         for block, partials in zip(self._blocks, run.blocks, strict=True):
             if isinstance(block, Sums):
                 assert isinstance(partials, np.ndarray)
-                block.begin(place, partials)
+                block.begin(place, rows, partials)
             elif isinstance(block, np.ndarray):
                 block[place] = partials
         self._begun[slot] = True
+        self._most = max(self._most, most)
         self.used += len(run)
         return True
 
     @property
     def nbytes(self) -> int:
-        rows = self._rows.nbytes if self._counter is None else 0
+        rows = self._counted.nbytes if self._counter is None else 0
         return rows + sum(block.nbytes for block in self._blocks if block is not None)
 
     def slices_beside(self, runs: Sequence[Cells], coming: Mask | None) -> int:
@@ -99,15 +111,11 @@ class Head:
         held = self.ends[self._begun if coming is None else coming]
         return sum(not any(end in run.slice_ends for run in runs) for end in held)
 
-    def fullest(self, newest: int) -> float | None:
-        """The largest share of all keys that any slot had when time passed it. None if time has passed no slot."""
-        over = self.ends <= newest
-        held = (self._rows[: self.size, 0].reshape(-1, self.room) > 0).sum(axis=1)
-        return int(held[over].max()) / max(self.codes, 1) if over.any() else None
-
     def takes(self, rows: Rows) -> bool:
         width, _ = _slots(self.plan)
-        return rows.codes <= self.room and self.ends[0] - width <= rows.span[0] and rows.span[1] < self.ends[-1]
+        if rows.codes > self.room or self._most + len(rows) > self.plan.policy.head_most:
+            return False
+        return bool(self.ends[0] - width <= rows.span[0] and rows.span[1] < self.ends[-1])
 
     def prepare(self, rows: Rows) -> tuple[Mask, Callable[[], int]]:
         """Do everything that can fail. Returns the slots that will have rows, and a function that adds the rows and
@@ -118,22 +126,22 @@ class Head:
             if block is not None
         ]
         counter = next((lane for lane in lanes if self._counter is not None and lane.goes_on(self._counter)), None)
-        own = self._rows
+        own = self._counted
         if counter is not None and not counter.counts_rows:
             counter, own = None, own[: self.size, :1].copy()
         chunks = list(Grid(rows, self.ends, self.room).chunks(self.plan.policy.chunk))
         begun = self._begun.copy()
+        width, _ = _slots(self.plan)
         for slot in np.flatnonzero(~begun):
-            ended = rows.time < self.ends[slot]
-            begun[slot] = (ended & (rows.time >= self.ends[slot] - _slots(self.plan)[0])).any()
+            begun[slot] = _inside(rows, self.ends[slot] - width, self.ends[slot]) > 0
         if any(lane.kind in (kinds.FIRST, kinds.LAST, kinds.ARG) for lane in self.plan.lanes):
             _ = rows.order
 
         def commit() -> int:
             self.torn = True
-            self._begun, self.codes, before = begun, rows.codes, self.used
+            self._begun, self._most, before = begun, self._most + len(rows), self.used
             if counter is None:
-                self._counter, self._rows = None, own
+                self._counter, self._counted = None, own
             for chunk, cell, base in chunks:
                 new = {lane: lane.scatter(chunk, cell, base) for lane in lanes}
                 self.used += int(scatter_new(cell, own[base:])) if counter is None else new[counter]
@@ -144,7 +152,8 @@ class Head:
     def cells(self) -> Cells:
         """A copy of the cells as a sorted table."""
         self.check()
-        rows = self._rows[: self.size, 0]
+        counter = self._counter
+        rows = (counter.rows() if isinstance(counter, Sums) else self._counted[:, 0])[: self.size]
         held = rows.nonzero()[0]
         meta = np.empty((held.size, 3), np.int64)
         meta[:, END], meta[:, CODE], meta[:, ROWS] = self.ends[held // self.room], held % self.room, rows[held]
@@ -170,8 +179,13 @@ def edge_after(plan: Plan, time: int) -> int:
     return (time - phase) // width * width + width + phase
 
 
+def _inside(rows: Rows, start: int, end: int) -> int:
+    """How many rows are between these times."""
+    return int(np.count_nonzero((rows.time >= start) & (rows.time < end)))
+
+
 def _block(plan: Plan, lane: Lane, size: int) -> Ints | Quads | Sums:
-    if lane.kind == kinds.SUM_F:
+    if lane.kind in (kinds.SUM_F, kinds.SUM_I):
         return Sums(size)
     quads = lane.kind == kinds.BASIC_F and not plan.exact
     return Quads(size, lane.kind) if quads else kinds.identity(lane.kind, size)

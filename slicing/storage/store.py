@@ -47,7 +47,6 @@ class Store:
     plan: Plan
     runs: tuple[Cells, ...] = ()
     coarse: int = 0  # the number of slices when old slices were fused last
-    fill: float = 1.0  # the share of all keys that the fullest slice had when something was closed last
     head: Head | None = None  # dense cells in addition to the runs
 
     def __len__(self) -> int:
@@ -70,7 +69,7 @@ class Store:
 
     def of(self, runs: tuple[Cells, ...]) -> Store:
         """A store with these runs and no head."""
-        return Store(self.plan, runs, self.coarse, self.fill)
+        return Store(self.plan, runs, self.coarse)
 
     @property
     def nbytes(self) -> int:
@@ -86,31 +85,34 @@ class Store:
         """How many slices hold cells."""
         return sum(run.slices_beside(self.runs[:i]) for i, run in enumerate(self.runs))
 
-    def prepare(self, rows: Rows, horizon: int, newest: int) -> Addition | None:
+    def prepare(self, rows: Rows, horizon: int) -> Addition | None:
         """Prepare to add rows to the head, or to a new head, in a push that closes nothing. None if neither pays. A
         head pays for few rows compared with the keys, none of them late."""
-        policy = self.plan.policy
-        if len(rows) > policy.head_rows * rows.codes or self.fill < policy.head_filled:
+        if len(rows) > self.plan.policy.head_rows * rows.codes:
             return None
         if edge_after(self.plan, rows.span[0]) <= horizon:
             return None
         store, head = self, self.head
         if head is None or not head.takes(rows):
-            store = self.whole(newest).settled()
-            head = Head.begun(self.plan, rows, horizon) if store.fill >= policy.head_filled else None
+            store = self.whole().settled()
+            head = Head.begun(self.plan, store.runs, rows, horizon)
             if head is None:
                 return None
-            runs = tuple([run for run in store.runs if not head.takes_in(run)])
-            store = Store(store.plan, runs, store.coarse, store.fill, head)
+            store = Store(store.plan, store._beside(head), store.coarse, head)
         return Addition(store, *head.prepare(rows))
 
-    def whole(self, newest: int | None) -> Store:
-        """The store with the cells of its head as a run. ``newest`` tells which slots time has passed; how full they
-        were is kept."""
-        if self.head is None:
-            return self
-        fill = self.head.fullest(BEGIN if newest is None else newest)
-        return Store(self.plan, self.beside(self.head.cells()).runs, self.coarse, self.fill if fill is None else fill)
+    def _beside(self, head: Head) -> tuple[Cells, ...]:
+        """The runs that a new head does not take in: it takes those whose slices it all has, if it can."""
+        near = next((i for i, run in enumerate(self.runs) if run.slice_ends[0] >= head.ends[0]), len(self.runs))
+        older, newer = self.runs[:near], self.runs[near:]
+        if not newer or not head.takes_cells:
+            return self.runs
+        run = reduce(self._merged, newer)
+        return older if head.takes_in(run) else (*older, run)
+
+    def whole(self) -> Store:
+        """The store with the cells of its head as a run."""
+        return self if self.head is None else self.beside(self.head.cells())
 
     def add(self, cells: Cells) -> Store:
         """Add a run of cells and settle the store."""
@@ -138,7 +140,7 @@ class Store:
         elif older and not self.plan.fragments:
             both = taken_up(older[-1], fresh, self.plan.lanes)
         runs = (*older, fresh) if both is None else (*older[:-1], both)
-        return Store(self.plan, runs, self.coarse, self.fill)
+        return Store(self.plan, runs, self.coarse)
 
     def settled(self) -> Store:
         """Merge runs of similar size, so that there are few runs and each cell moves rarely."""
@@ -154,21 +156,27 @@ class Store:
     def at_rest(self, coming: int, rows: int) -> Store:
         """Pack runs that the next pushes will not merge, and wide cells if that is cheap beside a push.
 
-        Each push brings about ``coming`` cells of ``rows`` rows.
+        Each push brings about ``coming`` cells of ``rows`` rows. Narrow cells are also packed if otherwise too many
+        would not be.
         """
-        return but(self, runs=tuple([self._rested(run, coming, rows) for run in self.runs]))
-
-    def _rested(self, run: Cells, coming: int, rows: int) -> Cells:
-        if isinstance(run, Packed):
-            return run.rested()
-        if isinstance(run, Unread) and run.unread:
-            return run
         policy, wide = self.plan.policy, self.plan.wide
-        cheap = wide and len(run) <= policy.packed_free + rows // policy.packed_rows
-        fewest = policy.packed_cells if cheap else max(policy.packed_cells, policy.packed_pushes[wide] * coming)
-        if len(run) < fewest or len(run) < policy.packed_slice * run.slice_ends.size:
-            return run
-        return Packed.of(run, self.plan.lanes, wide)
+        runs, packed, other = list[Cells](), 0, 0
+        for run in self.runs:
+            size = len(run)
+            if isinstance(run, Packed):
+                run = run.rested()
+            elif not (isinstance(run, Unread) and run.unread):
+                few = size <= policy.packed_free + rows // policy.packed_rows
+                cheap = few if wide else other + size > policy.packed_share * packed
+                fewest = policy.packed_cells if cheap else max(policy.packed_cells, policy.packed_pushes[wide] * coming)
+                if size >= fewest and size >= policy.packed_slice * run.slice_ends.size:
+                    run = Packed.of(run, self.plan.lanes, wide)
+            if isinstance(run, Packed):
+                packed += size
+            else:
+                other += size
+            runs.append(run)
+        return but(self, runs=tuple(runs))
 
     def consolidated(self) -> Store:
         """Merge all runs into one."""
@@ -198,23 +206,19 @@ class Store:
     def _merged(self, older: Cells, newer: Cells) -> Cells:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
 
-    def without(self, h: int, keys: int = 0) -> Store:
+    def without(self, h: int) -> Store:
         """Drop windows that end by ``h``: they have expired. Their sessions are sealed, cells that no open window needs
-        are dropped, and slices whose edges are no longer live are fused. With sessions the store must be consolidated.
-        ``keys``: the number of keys, if the store may have a head."""
+        are dropped, and slices whose edges are no longer live are fused. With sessions the store must be
+        consolidated."""
         if self.plan.fragments:
             return self._fused(self.runs, h)
         dead = self.plan.edges.held_from(h)  # slices that end by this time are dropped: a prefix of each run
-        kept, most = [], 0
+        kept = []
         for run in self.runs:
-            if keys:
-                starts = run.slices()
-                size = len(run.meta if type(run) is Cells else run)
-                most = max(most, int(np.diff(starts).max(initial=0)), size - int(starts[-1]))
             part = run.since(dead)
             if part is not None:
                 kept.append(part)
-        left = Store(self.plan, tuple(kept), self.coarse, most / keys if keys else self.fill)
+        left = Store(self.plan, tuple(kept), self.coarse)
         if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= self.plan.policy.fused_cells:
             return left
         # fusing reads all slices, so it waits until their number has grown by half (1000 tumbling windows of random

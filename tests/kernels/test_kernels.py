@@ -139,7 +139,7 @@ import numpy as np
 from slicing.kernels.at_once import add_basic_f, widen_span
 from slicing.kernels.guard import inside
 from slicing.kernels.kernel import kernel
-from slicing.kernels.scatter import scatter_basic_f, scatter_count, scatter_span, scatter_sums_f
+from slicing.kernels.scatter import scatter_basic_f, scatter_count, scatter_span, scatter_sums_f, scatter_sums_i
 from slicing.kernels.segments import segment_basic_f
 from slicing.kernels.text import take_texts
 
@@ -165,6 +165,7 @@ for size, beyond in ((4, False), (3, True)):
         "count": index_error(scatter_count, cells, np.zeros((size, 2), np.int64)),
         "floats": index_error(scatter_basic_f, cells, rows.view(np.int64), quads(size), np.zeros((4, 2))),
         "sums": index_error(scatter_sums_f, cells, np.empty(0, np.uint8), rows, quads(size)),
+        "whole": index_error(scatter_sums_i, cells, np.empty(0, np.uint8), cells.astype(np.int64), quads(size)),
         "spans": index_error(scatter_span, cells, np.arange(2), np.zeros((size, 2), np.int64)),
         "runs": index_error(
             segment_basic_f, np.array([0]), np.array([4]), np.zeros(size), np.zeros(size, np.int64),
@@ -181,7 +182,8 @@ def test_kernels_of_a_checked_build_refuse_an_index_beyond_their_arrays() -> Non
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SLICING_CHECK": "1"}
     run = {"capture_output": True, "text": True, "check": False}
     found = subprocess.run([sys.executable, "-c", CHECKED], env=environment, **run)
-    assert found.stdout.splitlines() == ["[]", "['count', 'floats', 'names', 'runs', 'spans', 'sums']"], found.stderr
+    raised = ["count", "floats", "names", "runs", "spans", "sums", "whole"]
+    assert found.stdout.splitlines() == ["[]", str(raised)], found.stderr
 
 
 def test_a_checked_build_and_a_plain_one_do_not_share_kernels(tmp_path: Path) -> None:
