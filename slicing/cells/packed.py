@@ -16,8 +16,8 @@ Bytes per cell, and CPU of a push relative to the same cells not packed (busy ma
 - count and sum, sliding windows of 1 k to 100 k keys: 56 -> 33 to 38 bytes, 1.0 to 1.3 times the CPU;
 - count and sum, tumbling windows, a push each: 56 -> 32 bytes, 1.05 to 1.1 times the CPU;
 - 16 words, mostly cells of one row: 160 -> 37 bytes, 1.3 times the CPU;
-- 16 words that the next push drops (tumbling windows, a push each): 160 -> 20 to 60 bytes, 1.05 to 1.15 times the CPU, if
-  they are few beside the rows of a push. Otherwise such cells are not packed.
+- 16 words that the next push drops (tumbling windows, a push each): 160 -> 20 to 60 bytes, 1.05 to 1.15 times the CPU.
+  They are packed if they are few beside the rows of a push.
 
 On disk, a run is one section of bytes with all words packed (:func:`written`). A reader unpacks what it needs.
 

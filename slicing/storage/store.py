@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +89,8 @@ class Store:
     def prepare(self, rows: Rows, horizon: int) -> Addition | None:
         """Prepare to add rows to the head, or to a new head, in a push that closes nothing. None if neither pays. A
         head pays for few rows compared with the keys, none of them late."""
-        if len(rows) > self.plan.policy.head_rows * rows.codes:
+        policy = self.plan.policy
+        if len(rows) > (policy.head_rows if rows.threads == 1 else policy.head_shared) * rows.codes:
             return None
         if edge_after(self.plan, rows.span[0]) <= horizon:
             return None
@@ -157,9 +159,10 @@ class Store:
         """Pack runs that the next pushes will not merge, and wide cells if that is cheap beside a push.
 
         Each push brings about ``coming`` cells of ``rows`` rows. Narrow cells are also packed if otherwise too many
-        would not be.
+        would not be, unless each push reads them all for panes.
         """
         policy, wide = self.plan.policy, self.plan.wide
+        share = inf if self.plan.early.paned else policy.packed_share
         runs, packed, other = list[Cells](), 0, 0
         for run in self.runs:
             size = len(run)
@@ -167,7 +170,7 @@ class Store:
                 run = run.rested()
             elif not (isinstance(run, Unread) and run.unread):
                 few = size <= policy.packed_free + rows // policy.packed_rows
-                cheap = few if wide else other + size > policy.packed_share * packed
+                cheap = few if wide else other + size > share * max(packed, 1)
                 fewest = policy.packed_cells if cheap else max(policy.packed_cells, policy.packed_pushes[wide] * coming)
                 if size >= fewest and size >= policy.packed_slice * run.slice_ends.size:
                     run = Packed.of(run, self.plan.lanes, wide)
