@@ -145,6 +145,21 @@ def settle(which, Q, spilt, A):
 
 
 @kernel
+def resume(which, A, Q, spilt):
+    """Cells of ``scatter_basic_f`` that have no rows go on from these partials: the inverse of ``settle``."""
+    F, G = floats(Q), floats(A)
+    for i in range(which.size):
+        c = np.uint64(which[i])
+        n = A[i, 0]
+        Q[c, 0] = n
+        if n > OFTEN:
+            spilt[c, 0], spilt[c, 1] = G[i, 1], G[i, 2]
+        else:
+            F[c, 1] = G[i, 1] + G[i, 2]
+        Q[c, 2], Q[c, 3] = ~A[i, 3], A[i, 4]
+
+
+@kernel
 def scatter_basic_i(cell, x, A):
     for i in range(cell.size):
         ahead_on_lines(i, cell, x, A)

@@ -13,6 +13,7 @@ from slicing.columns.values import SIGN_BIT
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import LOW, SHIFT
 from slicing.kernels.scatter import (
+    resume,
     scatter_arg,
     scatter_basic_f,
     scatter_basic_i,
@@ -105,6 +106,10 @@ class Quads:
         block = np.empty(size, np.int64) if size[0] < MANY_ROWS else table_room(*size)
         settle(which, self.words, self.spilt, block)
         return block
+
+    def begin(self, which: Ints, partials: Ints) -> None:
+        """Cells without rows go on from these partials, which have extremes."""
+        resume(which, partials, self.words, self.spilt)
 
 
 _NO_ROWS = np.tile(np.array([0, 0, SIGN_BIT, SIGN_BIT], np.int64), PIECE)

@@ -73,8 +73,8 @@ class Head:
 
     @property
     def takes_cells(self) -> bool:
-        """Whether cells can be taken in: numbers whose order of additions does not matter."""
-        return all(lane.counts_all or lane.kind in _EXACT for lane in self.plan.lanes)
+        """Whether cells can be taken in: not if results depend on the order of additions and should not."""
+        return not self.plan.exact or all(lane.counts_all or lane.kind in _EXACT for lane in self.plan.lanes)
 
     def takes_in(self, run: Cells) -> bool:
         """Take in the cells of a run, unless it has other slices too; whether that was done. No rows were added yet.
@@ -88,14 +88,22 @@ class Head:
             return False
         code, rows = run.code, run.rows
         place = np.repeat(slot * self.room, np.diff(run.slices(), append=len(run))) + code
-        if self._counter is None:
-            self._counted[place, 0] = rows
+        own = not isinstance(self._counter, Sums)
         for block, partials in zip(self._blocks, run.blocks, strict=True):
+            if block is None:
+                continue
+            assert isinstance(partials, np.ndarray)
             if isinstance(block, Sums):
-                assert isinstance(partials, np.ndarray)
                 block.begin(place, rows, partials)
-            elif isinstance(block, np.ndarray):
+            elif isinstance(block, Quads):
+                block.begin(place, partials)
+                own = own and not (block is self._counter and bool((partials[:, 0] == rows).all()))
+            else:
                 block[place] = partials
+        if own:
+            if self._counter is not None:
+                self._counter, self._counted = None, np.zeros((self.size, 1), np.int64)
+            self._counted[place, 0] = rows
         self._begun[slot] = True
         self._most = max(self._most, most)
         self.used += len(run)

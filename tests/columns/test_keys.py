@@ -459,6 +459,18 @@ def test_new_keys_are_put_among_those_in_order(type: pa.DataType) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("type", "least", "most"), [("int64", -(2**63), 2**63 - 1), ("uint64", 0, 2**64 - 1), ("int64", -5, 10**6)]
+)
+def test_many_integers_are_ordered_over_all_of_their_type(type: str, least: int, most: int) -> None:
+    rng = np.random.default_rng(5)
+    keys = rng.permutation(np.unique(rng.integers(least, most, 30_000, type, endpoint=True)))
+    table = KeyTable([pa.from_numpy_dtype(keys.dtype)])
+    for some in (keys[:9000], keys):
+        table.encode([pa.array(some)])
+        assert np.array_equal(keys[table.order(np.arange(len(table)))], np.sort(some))
+
+
 def test_no_rows() -> None:
     table = KeyTable([pa.string(), pa.int64()])
     assert table.encode([pa.array([], pa.string()), pa.array([], pa.int64())]).size == 0

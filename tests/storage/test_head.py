@@ -369,3 +369,24 @@ def test_a_head_counts_rows_beside_sums_of_few_values() -> None:
         for row in windows.to_pylist():
             known = sums[row["window_end"], row["k"]]
             assert row[name] == (known if known is None else pytest.approx(known, rel=1e-9, abs=1e-6))
+
+
+@pytest.mark.parametrize("nulls", [0.0, 0.1])
+def test_a_cell_of_any_numbers_is_held_once(nulls: float) -> None:
+    """Extremes, moments, first and last: a head goes on from the cells of a run, with more than 1024 rows of some."""
+    rng, keys, rows = np.random.default_rng(7), 60, 2500
+    aggs = {"n": sl.count("x"), "low": sl.min("x"), "mean": sl.mean("x"), "most": sl.max("i"), "all": sl.sum("i")}
+    aggs |= {"first": sl.first("x"), "last": sl.last("i"), "at": sl.argmax("i", "x")}
+    spec = sl.Spec("t", {"w": sl.tumbling("20us")}, aggs, "k", sl.ordered())
+    op, plain, hot = sl.Operator(spec), sl.Operator(spec, policy=Policy(head_rows=0)), 0
+    for at in range(60):
+        times = 1_700_000_000_000_000_000 + at * 1000 + np.sort(rng.integers(0, 1000, rows))
+        key = np.where(rng.random(rows) < 0.5, 3, rng.integers(0, keys, rows))  # one has most of the rows
+        x = pa.array(rng.normal(0, 1e12, rows), mask=rng.random(rows) < nulls)
+        columns = {"t": pa.array(times, pa.timestamp("ns")), "k": key, "x": x, "i": rng.integers(-(2**44), 2**44, rows)}
+        out, other = op.push(pa.table(columns)), plain.push(pa.table(columns))
+        assert out.windows.drop(["mean"]).equals(other.windows.drop(["mean"]))
+        np.testing.assert_allclose(out.windows["mean"].to_numpy(), other.windows["mean"].to_numpy(), rtol=1e-9, atol=1)
+        assert out.stats.cells == other.stats.cells <= keys
+        hot += op._now.store.head is not None
+    assert hot > 40
