@@ -97,8 +97,8 @@ def joined(runs: Sequence[Rows]) -> Rows:
     """Join runs in the given order."""
     if len(runs) == 1:
         return runs[0]
-    first, batch, arrival = runs[0], runs[-1].batch, _arrivals(runs)
-    if first.code is None and batch is not None and isinstance(arrival, int) and isinstance(batch.arrival, int):
+    first, batch, arrival = runs[0], runs[-1].batch, _in_turn(runs)
+    if first.code is None and batch is not None and arrival is not None and isinstance(batch.arrival, int):
         at = arrival - batch.arrival
         if at >= 0:  # rows of one batch: nothing needs to be moved
             return batch.part(slice(at, at + sum(map(len, runs))))
@@ -108,18 +108,28 @@ def joined(runs: Sequence[Rows]) -> Rows:
         time=np.concatenate([run.time for run in runs]),
         code=None if first.code is None else np.concatenate([run.code for run in runs if run.code is not None]),
         codes=max(run.codes for run in runs),
-        arrival=arrival,
+        arrival=_arrivals(runs) if arrival is None else arrival,
         ranks={name: np.concatenate([run.ranks[name] for run in runs]) for name in first.ranks},
         stamps={number: np.concatenate([run.stamps[number] for run in runs]) for number in first.stamps},
     )
 
 
-def _arrivals(runs: Sequence[Rows]) -> int | Ints:
+def _in_turn(runs: Sequence[Rows]) -> int | None:
+    """The arrival of the first row, if the rows arrived one after the other; otherwise None."""
     arrivals = [run.arrival for run in runs if isinstance(run.arrival, int)]
     lengths = [len(run) for run in runs]
-    if len(arrivals) == len(runs) and all(b == a + n for (a, b), n in zip(pairwise(arrivals), lengths, strict=False)):
-        return arrivals[0]  # the runs arrived one after the other
-    return np.concatenate([run.arrivals() for run in runs])
+    in_turn = len(arrivals) == len(runs)
+    in_turn = in_turn and all(b == a + n for (a, b), n in zip(pairwise(arrivals), lengths, strict=False))
+    return arrivals[0] if in_turn else None
+
+
+def _arrivals(runs: Sequence[Rows]) -> int | Ints:
+    """The arrivals of rows that are joined. Where only their order counts, as if they were the last rows so far."""
+    if runs[0].plan.knows_rows:
+        return np.concatenate([run.arrivals() for run in runs])
+    latest = runs[-1].arrival
+    after = latest + len(runs[-1]) if isinstance(latest, int) else int(latest.max()) + 1
+    return after - sum(map(len, runs))
 
 
 def in_order(rows: Rows) -> Rows:
@@ -128,7 +138,9 @@ def in_order(rows: Rows) -> Rows:
         return rows.take(order_by(rows.arrivals(), rows.sequence(), rows.time))
     if rows.span[2]:
         return rows
-    return rows.take(*order_of_most(rows.time))
+    order, time = order_of_most(rows.time)
+    # where only the order of arrivals counts, rows of one time keep it
+    return rows.take(order, time, None if rows.plan.knows_rows else rows.first_arrival())
 
 
 def _bare(rows: Rows) -> Rows:

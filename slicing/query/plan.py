@@ -420,6 +420,12 @@ class Plan:
         return plain and self.edges.regular_width(0) is not None
 
     @lazy
+    def knows_rows(self) -> bool:
+        """Whether a kept row is known again by its arrival: in plans whose windows may be emitted again. Elsewhere
+        arrivals only order rows of one time."""
+        return self.spec.revises or self.early.paned
+
+    @lazy
     def packs(self) -> bool:
         """Whether runs that are no longer merged are packed: cells are all words, and a slice has many cells."""
         return bool(self.spec.by) and self.words and not self.eager

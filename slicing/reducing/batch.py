@@ -200,19 +200,26 @@ class Rows:
         """The batch of which these rows are a contiguous part."""
         return None
 
-    def take(self, index: Ints, time: Ints | None = None) -> Rows:
-        """Some of the rows. ``time``: their times, if known."""
+    def take(self, index: Ints, time: Ints | None = None, arrival: int | None = None) -> Rows:
+        """Some of the rows. ``time``: their times, if known. ``arrival``: of the first one, if all shall have arrived
+        one after the other."""
         chosen = array_of(index)
         return but(
             self,
             columns={name: column.take(chosen) for name, column in self.columns.items()},
             time=self.time.take(index) if time is None else time,
             code=None if self.code is None else self.code.take(index),
-            arrival=index + self.arrival if isinstance(self.arrival, int) else self.arrival.take(index),
+            arrival=self._arrivals(index) if arrival is None else arrival,
             ranks={name: ranks.take(index) for name, ranks in self.ranks.items()},
             stamps={number: stamp.take(index) for number, stamp in self.stamps.items()},
             instant=None if self.instant is None else self.instant.take(index),
         )
+
+    def _arrivals(self, index: Ints) -> Ints:
+        return index + self.arrival if isinstance(self.arrival, int) else self.arrival.take(index)
+
+    def first_arrival(self) -> int:
+        return self.arrival if isinstance(self.arrival, int) else int(self.arrival.min())
 
     def detached(self) -> Rows:
         """A copy of these rows in memory of its own: a part of a batch would keep the whole batch in memory."""
