@@ -205,7 +205,7 @@ def _gives_in_order(plan: Plan) -> bool:
     if plan.fill or plan.full or plan.idle is not None or plan.spec.emit != "final" or plan.spec.trigger is not None:
         return False
     if plan.keeps_slices:
-        return not (plan.keeps_rows or plan.fragments)
+        return plan.cells.a_cell_a_key and not plan.keeps_rows
     return all(window.closes_at_end for window in plan.bound_rows.values())
 
 

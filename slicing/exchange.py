@@ -40,7 +40,7 @@ from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.triggers import ARRIVAL, ByHand, EveryProcessingTime
 from slicing.query.watermark import Progress, check_places
-from slicing.storage.store import Store
+from slicing.storage.store import store_for
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.windows.rows.row_windows import RowWindow
 
@@ -179,7 +179,7 @@ class Collector:
         arrivals = collect(state, rows)
         for cells, parts in ((arrivals.cells, self._parts), (arrivals.changing, self._changing)):
             if len(cells):
-                parts.append(state.but(store=Store(state.plan, (cells,))))
+                parts.append(state.but(store=store_for(state.plan, (cells,))))
         if arrivals.late.size or batch.aside.size:
             self._late.append(late_rows(given, batch.null_time, arrivals.late, batch.ahead))
         of_rows = (arrivals.late.size, arrivals.outside, batch.null_time.size, batch.ahead.size)

@@ -44,7 +44,7 @@ from slicing.query.processing_time import ProcessingTime, microseconds
 from slicing.query.watermark import Seen
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import reduce_rows, reduce_suspects
-from slicing.storage.store import Store
+from slicing.storage.store import SessionStore, Store, store_for
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import APART, BEGIN, END, FOREVER, LIMIT
 
@@ -414,12 +414,17 @@ def close(
         if _may_close(state, after, until, flush):
             panes += early.close(state, reached, after, until, flush)
         change = change._replace(panes=panes)
-    elif plan.session_gaps and not (flush or plan.fill or state.watermark is None):
-        parts = [*_close_sessions(state, reached, after, until, quiet), *parts]
-    elif state.store.runs and _may_close(state, after, until, flush):
-        parts = [*_answer(state, reached, after, until, flush, quiet), *parts]
-    elif state.postponed:
-        parts = [*give_waiting(state, flush), *parts]
+    else:
+        others = None
+        if plan.session_gaps and not (flush or plan.fill or state.watermark is None):
+            assert isinstance(state.store, SessionStore)
+            state.store, others = state.store.ending(after, until)
+        if state.store.runs and _may_close(state, after, until, flush):
+            parts = [*_answer(state, reached, after, until, flush, quiet), *parts]
+        elif state.postponed:
+            parts = [*give_waiting(state, flush), *parts]
+        if others is not None:
+            state.store = others.with_older_runs(state.store)
     if not flush:
         state.watermark = reached
     return in_full(state, parts) if plan.full else parts, change
@@ -441,18 +446,6 @@ def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
     return change._replace(panes=[*change.panes, *early.fire(state, windows)]) if windows.any() else change
 
 
-def _close_sessions(state: State, reached: int, after: int, until: int, quiet: bool) -> list[Answers]:
-    """``_answer`` for the keys whose sessions may end. The cells of other keys are not read."""
-    apart, others = state.store.ending(after, until), None
-    if apart is not None:
-        state.store, others = apart
-    ends = state.store.runs and _may_close(state, after, until, flush=False)
-    answers = _answer(state, reached, after, until, False, quiet) if ends else give_waiting(state)
-    if others is not None:
-        state.store = others.with_older_runs(state.store)
-    return answers
-
-
 def _answer(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> list[Answers]:
     """Answer the windows that are due, or postpone them: behind windows that wait already, or because they exceed a
     push's share. Then drop cells that no open window needs; with sessions that takes all cells in one table."""
@@ -468,7 +461,7 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool, qui
             closing.table()
         state.postponed = (*state.postponed, Postponed(closing.store, after, until))
     horizon = END - 1 if flush else reached - plan.lateness
-    state.store = Store(plan) if flush else closing.store.without(horizon)
+    state.store = store_for(plan) if flush else closing.store.without(horizon)
     if plan.revises:
         state.revisions = state.revisions.without(horizon)
     return give_waiting(state, flush) if wait else [answers]

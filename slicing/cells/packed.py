@@ -52,8 +52,7 @@ _SIZES = struct.Struct("<8s5q")  # the mark; how many cells, slices, words, and 
 
 
 class Packed(Cells):
-    """Cells without fragments whose partials are all words: a view of ``size`` cells of the packed arrays, from ``at``
-    on."""
+    """Cells of slices whose partials are all words: a view of ``size`` cells of the packed arrays, from ``at`` on."""
 
     def __init__(self, kept: _Kept, ends: Ints, starts: Ints, at: int, size: int) -> None:
         self._kept, self._at, self._size = kept, at, size
@@ -287,8 +286,7 @@ def _by_word(tables: Sequence[Ints], some: Ints | None = None) -> Ints:
 
 
 def written(cells: Cells) -> list[bytes | memoryview]:
-    """Cells as pieces of bytes; equal cells give equal bytes. There is at least one cell; cells have no fragments, and
-    their partials are words."""
+    """At least one cell of slices whose partials are words, as pieces of bytes. Equal cells give equal bytes."""
     tables = list(map(_of_one_type, (cells.meta, *cells.blocks)))
     words, ends = _Words(_by_word(tables)), np.ascontiguousarray(cells.slice_ends)
     sizes = _SIZES.pack(MARK, len(cells), ends.size, words.form.size, len(words.wide), len(words.narrow))

@@ -84,7 +84,7 @@ def map_ranks(
             if ties and word == TIE_WORDS.get(lane.kind, word) + 1:
                 changed[held, word - 1] = ~changed[held, word] if lane.kind == kinds.LAST else changed[held, word]
             blocks[b] = changed
-    return Cells(cells.meta, tuple(blocks))
+    return cells.kind(cells.meta, tuple(blocks))
 
 
 def _rank_words(lane: Lane) -> tuple[tuple[int, int], ...]:

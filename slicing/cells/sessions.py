@@ -1,4 +1,4 @@
-"""Runs of a key's cells: sessions, instances of a key that is idle in between, whole streams.
+"""Cells of sessions, and runs of a key's cells: sessions, instances of a key that is idle in between, whole streams.
 
 A table is sorted by slice, so each key's cells are in time order, and one pass numbers the runs of all keys. Only the
 wanted runs are then put side by side, as ranges of cells to combine.
@@ -13,11 +13,40 @@ import numpy as np
 
 from slicing.cells.blocks import kind_of
 from slicing.cells.lanes import Lane
-from slicing.cells.table import Cells, sorted_cells
+from slicing.cells.table import Cells, Gaps, sorted_cells
 from slicing.columns.keys import FEWER, KeyTable, ranks_among
 from slicing.columns.order import begins, distinct, order_by
-from slicing.kernels.cells import CODE, FIRST, LAST, ROWS, chain
-from slicing.system.arrays import Ints, Mask, Unsigned
+from slicing.kernels.cells import CODE, FIRST, LAST, LEVEL, ROWS, ascending, chain
+from slicing.system.arrays import Ints, Mask
+
+
+class SessionCells(Cells):
+    """A table sorted by (end, code, level, first) unless said otherwise: a cell holds one key's rows of one run in a
+    slice, and knows the run's level and the times of its first and last row."""
+
+    words = 6  # of meta: also LEVEL, FIRST, LAST
+    a_cell_a_key = False
+
+    def order(self) -> Ints:
+        order = order_by(self.code, self.end)  # a key's cells are often in order of time already
+        in_time = ascending(self.meta.take(order, axis=0))
+        return order if in_time else order_by(self.first, self.level, self.code, self.end)
+
+    @staticmethod
+    def follows(last: list[int], first: list[int], gaps: Gaps) -> bool | None:
+        if last[:ROWS] != first[:ROWS] or last[LEVEL] != first[LEVEL]:
+            return False if (last[:ROWS], last[LEVEL]) < (first[:ROWS], first[LEVEL]) else None
+        # only if the newer cell starts at the last time or later: what the newer table keeps apart stays apart
+        return first[FIRST] - last[LAST] <= int(gaps[first[LEVEL]]) if first[FIRST] >= last[LAST] else None
+
+    def places_of(self, newer: Cells, lanes: Sequence[Lane]) -> None:
+        """None: which cells are the same depends on their times."""
+
+    def taken_up(self, fresh: Cells, lanes: Sequence[Lane]) -> None:
+        """None: which cells are the same depends on their times."""
+
+
+SessionCells.kind = SessionCells
 
 
 @dataclass(frozen=True)
@@ -56,7 +85,7 @@ def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
     return None if n < 0 else Chains(run, start[:n], end[:n])
 
 
-def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: Unsigned) -> Cells | None:
+def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells | None:
     """Fuse each key's cells that are now of one slice and at most a gap apart, and sort the fused cells. None if levels
     differ or a code's cells are not in time order."""
     level, end = cells.level, cells.end
@@ -72,7 +101,7 @@ def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: Unsigned) -> Cells | None
     meta[:, ROWS] = np.bincount(run, cells.rows)
     meta[:, FIRST], meta[:, LAST] = found.start, found.end
     pairs = zip(lanes, cells.blocks, strict=True)
-    return sorted_cells(Cells(meta, tuple([kind_of(lane).merged(lane, run, size, b, b[:0]) for lane, b in pairs])))
+    return sorted_cells(cells.kind(meta, tuple([kind_of(lane).merged(lane, run, size, b, b[:0]) for lane, b in pairs])))
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
 """Cells: a table of partial slices, which all stages of a push exchange.
 
-A cell holds one key's rows of one slice (with sessions: of one run in it). It has the slice's end, the key's code, the
-number of rows, and a partial for every lane. In plans with fragments it also has the level and the first and last time.
-A batch becomes such a table; the store and snapshots consist of such tables. A table that others may hold is never
-changed in place, so an operator can drop what a failed push made. A table that a push has just made may be changed in
-place.
+A cell holds one key's rows of one slice. It has the slice's end, the key's code, the number of rows, and a partial for
+every lane. Cells of sessions are a type of their own (``SessionCells``). A batch becomes such a table; the store and
+snapshots consist of such tables. A table that others may hold is never changed in place, so an operator can drop what a
+failed push made. A table that a push has just made may be changed in place.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,12 +32,15 @@ _WRITEABLE = attrgetter("flags.writeable")
 NEVER = (1 << 63) - 1
 MANY = 1 << 16  # in larger tables a kernel finds the slices by leaps
 DENSE = 8  # places per code: up to this many, codes are found by a dense table
-OF_SLICE, OF_SESSION = 3, 6  # words of meta: END, CODE and ROWS; for sessions also LEVEL, FIRST and LAST
 
 
 @dataclass(eq=False)
 class Cells:
-    """A table sorted by (end, code, level, first) unless said otherwise."""
+    """A table sorted by (end, code) unless said otherwise."""
+
+    kind: ClassVar[type[Cells]]  # the type of tables that are made from this one
+    words: ClassVar[int] = 3  # of meta: END, CODE, ROWS
+    a_cell_a_key: ClassVar[bool] = True  # whether a slice has at most one cell of a key
 
     meta: Ints
     blocks: tuple[Block, ...]
@@ -70,10 +73,6 @@ class Cells:
     @property
     def last(self) -> Ints:
         return self.meta[:, LAST]
-
-    @property
-    def fragments(self) -> bool:
-        return self.meta.shape[1] == OF_SESSION
 
     @lazy
     def earliest_last(self) -> int:
@@ -136,11 +135,11 @@ class Cells:
 
     def take(self, index: Ints | Mask | slice) -> Cells:
         if isinstance(index, slice):
-            return Cells(self.meta[index], tuple(map(itemgetter(index), self.blocks)))
+            return self.kind(self.meta[index], tuple(map(itemgetter(index), self.blocks)))
         if index.dtype == np.bool_:
             index = index.nonzero()[0]
         # numpy's own indexing takes 6.8 ns a row, this 1.8 ns
-        return Cells(self.meta.take(index, axis=0), tuple(block.take(index, axis=0) for block in self.blocks))
+        return self.kind(self.meta.take(index, axis=0), tuple(block.take(index, axis=0) for block in self.blocks))
 
     def until(self, times: Ints | int) -> Ints:
         """How many cells are of slices that end by these times."""
@@ -151,7 +150,7 @@ class Cells:
         """The cells of slices that end later than ``after`` and not later than ``until``."""
         first, last = self.meta[:, END].searchsorted((after, until), "right").tolist()
         ends = self.ends[first:last] if self.ends is not None and self.ends.size == len(self.meta) else None
-        return Cells(self.meta[first:last], tuple(map(itemgetter(slice(first, last)), self.blocks)), ends)
+        return self.kind(self.meta[first:last], tuple(map(itemgetter(slice(first, last)), self.blocks)), ends)
 
     def since(self, time: int) -> Cells | None:
         """The table without slices that end at ``time`` or before; None if no slice is left."""
@@ -159,7 +158,7 @@ class Cells:
         if not 0 < first < len(self.meta):
             return None if first else self
         some, known = slice(first, None), self.__dict__
-        left, ends = Cells(self.meta[some], tuple(map(itemgetter(some), self.blocks))), self.ends
+        left, ends = self.kind(self.meta[some], tuple(map(itemgetter(some), self.blocks))), self.ends
         if ends is not None:
             gone = first if ends.size == len(self.meta) else int(ends.searchsorted(left.meta[0, END]))
             left.ends = ends[gone:]
@@ -171,12 +170,12 @@ class Cells:
 
     def only_meta(self, index: Ints | slice) -> Cells:
         """Some of the cells without partials, to read only their meta."""
-        return Cells(self.meta[index], ())
+        return self.kind(self.meta[index], ())
 
     def with_meta(self, column: int, values: Ints) -> Cells:
         meta = self.meta.copy()
         meta[:, column] = values
-        return Cells(meta, self.blocks)
+        return self.kind(meta, self.blocks)
 
     def slices(self) -> Ints:
         """The first cell of each slice, in order."""
@@ -220,6 +219,48 @@ class Cells:
             known = self.__dict__["_beside"] = older, ends.size
         return known[1]
 
+    def order(self) -> Ints:
+        """The order that sorts the table."""
+        return order_by(self.code, self.end)
+
+    @staticmethod
+    def follows(last: list[int], first: list[int], gaps: Gaps) -> bool | None:
+        """Whether the first cell of a table is the same cell as the last cell of another table. None if it does not
+        even come after it."""
+        last, first = last[:ROWS], first[:ROWS]
+        return last == first if last <= first else None
+
+    def places_of(self, newer: Cells, lanes: Sequence[Lane]) -> Ints | None:
+        """The positions of the newer cells in the table's newest slice, if all are there, as in most pushes into an
+        open window. None if some are not, or if the newer cells are of several slices."""
+        end = newer.meta[0, END]
+        if end != newer.meta[-1, END] or end != self.meta[-1, END]:
+            return None
+        if not all([isinstance(lane.kind, int) for lane in lanes]):
+            return None
+        first, wanted = int(self.meta[:, END].searchsorted(end)), np.ascontiguousarray(newer.meta[:, CODE])
+        place = places_among(self.meta[first:, CODE], wanted)
+        return place + first if place.min() >= 0 else None
+
+    def taken_up(self, fresh: Cells, lanes: Sequence[Lane]) -> Cells | None:
+        """As ``going_on``, for a slice that is left open. None unless the fresh cells begin with the slice and keys of
+        these cells; most do if keys have many rows."""
+        size, meta = len(self.meta if type(self) is Cells else self), fresh.meta
+        if size > len(meta) or meta[0, END] != self.meta[0, END] or meta[size - 1, CODE] != self.meta[-1, CODE]:
+            return None
+        if (meta[:size, :ROWS] != self.meta[:, :ROWS]).any() or not _may_change(fresh):
+            return None
+        if not all([isinstance(lane.kind, int) for lane in lanes]):  # a user's partials
+            return None
+        every = np.arange(size)
+        meta[:size, ROWS] += self.meta[:, ROWS]
+        for lane, before, block in zip(lanes, self.blocks, fresh.blocks, strict=True):
+            combine(lane.kind, every, every, block, before)
+        return fresh
+
+
+Cells.kind = Cells
+
 
 def _starts(end: Ints) -> Ints:
     """The first cell of each slice. ``end`` is the slice of each cell."""
@@ -256,65 +297,32 @@ class _ByLast:
 def concatenated(tables: Sequence[Cells]) -> Cells:
     """Concatenate tables. Nothing is sorted or fused."""
     blocks = zip(*(t.blocks for t in tables), strict=True)
-    return Cells(np.concatenate([t.meta for t in tables]), tuple(map(b.together, blocks)))
+    return tables[0].kind(np.concatenate([t.meta for t in tables]), tuple(map(b.together, blocks)))
 
 
-def sorted_cells(cells: Cells, in_time: bool = False) -> Cells:
-    """Sort a table. ``in_time``: a key's cells are probably in time order already."""
-    if ascending(cells.meta, cells.fragments):
-        return cells
-    if cells.fragments and in_time:
-        order = order_by(cells.code, cells.end)
-        if ascending(cells.meta.take(order, axis=0), True):
-            return cells.take(order)
-    finer = (cells.first, cells.level) if cells.fragments else ()
-    return cells.take(order_by(*finer, cells.code, cells.end))
+def sorted_cells(cells: Cells) -> Cells:
+    """Sort a table."""
+    return cells if ascending(cells.meta) else cells.take(cells.order())
 
 
 def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells:
     """Merge two tables. Neighbours that are the same cell are fused. Pure, associative and commutative in value."""
     if len(older) and len(newer):
-        shared = _follows(older.meta[-1].tolist(), newer.meta[0].tolist(), gaps)
+        shared = older.follows(older.meta[-1].tolist(), newer.meta[0].tolist(), gaps)
         if shared is not None:
             return _appended(older, newer, shared, lanes)
-        place = _inside(older, newer, lanes)
+        place = older.places_of(newer, lanes)
         if place is not None:
             return _taken_in(older, newer, place, lanes)
     table = np.concatenate([older.meta, newer.meta])
     size = len(table)
     meta, into = np.empty_like(table), np.empty(size, np.int64)
-    n = merge(table, len(older), gaps, older.fragments, meta, into)
+    n = merge(table, len(older), gaps, meta, into)
     if n == size == len(older):
         return older
     pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
     blocks = tuple(b.kind_of(lane).merged(lane, into, n, one, other) for lane, one, other in pairs)
-    return Cells(meta[:n].copy() if n < size else meta, blocks)
-
-
-def _follows(last: list[int], first: list[int], gaps: Gaps) -> bool | None:
-    """Whether the first cell of a table is the same cell as the last cell of another table. None if it does not even
-    come after it."""
-    if last[:ROWS] != first[:ROWS]:
-        return False if last[:ROWS] < first[:ROWS] else None
-    if len(first) <= LEVEL:
-        return True
-    if last[LEVEL] != first[LEVEL]:
-        return False if last[LEVEL] < first[LEVEL] else None
-    # only if the newer cell starts at the last time or later: what the newer table keeps apart stays apart
-    return first[FIRST] - last[LAST] <= int(gaps[first[LEVEL]]) if first[FIRST] >= last[LAST] else None
-
-
-def _inside(older: Cells, newer: Cells, lanes: Sequence[Lane]) -> Ints | None:
-    """The positions of the newer cells among the older table's newest slice, if all are there, as in most pushes into
-    an open window. None if some are not, or if the newer cells are of several slices."""
-    end = newer.meta[0, END]
-    if older.fragments or end != newer.meta[-1, END] or end != older.meta[-1, END]:
-        return None
-    if not all([isinstance(lane.kind, int) for lane in lanes]):
-        return None
-    first, wanted = int(older.meta[:, END].searchsorted(end)), np.ascontiguousarray(newer.meta[:, CODE])
-    place = places_among(older.meta[first:, CODE], wanted)
-    return place + first if place.min() >= 0 else None
+    return older.kind(meta[:n].copy() if n < size else meta, blocks)
 
 
 def places_among(code: Ints, wanted: Ints) -> Ints:
@@ -348,14 +356,13 @@ def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -
     """As ``merged`` if the newer cells come later, as in most pushes. Nothing is compared; at most one cell is
     combined."""
     if not shared:
-        table = Cells(np.concatenate((older.meta, newer.meta)), tuple(map(_beside, older.blocks, newer.blocks)))
+        table = older.kind(np.concatenate((older.meta, newer.meta)), tuple(map(_beside, older.blocks, newer.blocks)))
     else:
         at, meta = len(older) - 1, b.after(older.meta, newer.meta, True)
         meta[at, ROWS] += newer.meta[0, ROWS]
-        if older.fragments:
-            meta[at, LAST] = newer.meta[0, LAST]
+        meta[at, LAST:] = newer.meta[0, LAST:]  # if it is a cell of sessions
         pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
-        table = Cells(meta, tuple([b.appended(lane, one, other) for lane, one, other in pairs]))
+        table = older.kind(meta, tuple([b.appended(lane, one, other) for lane, one, other in pairs]))
     if older.ends is not None and newer.ends is not None:
         same = bool(older.ends[-1] == newer.ends[0])
         table.ends = np.concatenate((older.ends, newer.ends[1:] if same else newer.ends))
@@ -380,36 +387,19 @@ def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps, apart:
 
     The first fresh cell takes it up in place. Copying all other cells behind it took 0.14 of 1.5 ms (20 rows each).
     """
-    shared = _follows(one.meta[0].tolist(), fresh.meta[0].tolist(), gaps)
+    shared = one.follows(one.meta[0].tolist(), fresh.meta[0].tolist(), gaps)
     if shared is None or (not shared and apart and len(fresh.meta) > b.FEW):
         return None
     if not shared or not _may_change(fresh):
         return _appended(one, fresh, shared, lanes)
     fresh.meta[0, ROWS] += one.meta[0, ROWS]
-    if fresh.meta.shape[1] > LEVEL:
+    if not one.a_cell_a_key:
         fresh.meta[0, FIRST] = one.meta[0, FIRST]
     for lane, older, newer in zip(lanes, one.blocks, fresh.blocks, strict=True):
         if isinstance(lane.kind, int):
             combine(lane.kind, b.FIRST, b.FIRST, newer, older)
         else:
             newer[:1] = b.appended(lane, older, newer[:1])
-    return fresh
-
-
-def taken_up(older: Cells, fresh: Cells, lanes: Sequence[Lane]) -> Cells | None:
-    """As ``going_on``, for a slice that is left open. None unless the fresh cells begin with the older cells' slice and
-    keys; most do if keys have many rows. Only for cells without fragments."""
-    size, meta = len(older.meta if type(older) is Cells else older), fresh.meta
-    if size > len(meta) or meta[0, END] != older.meta[0, END] or meta[size - 1, CODE] != older.meta[-1, CODE]:
-        return None
-    if (meta[:size, :ROWS] != older.meta[:, :ROWS]).any() or not _may_change(fresh):
-        return None
-    if not all([isinstance(lane.kind, int) for lane in lanes]):  # a user's partials
-        return None
-    every = np.arange(size)
-    meta[:size, ROWS] += older.meta[:, ROWS]
-    for lane, before, block in zip(lanes, older.blocks, fresh.blocks, strict=True):
-        combine(lane.kind, every, every, block, before)
     return fresh
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slicing.cells.blocks import Block
+from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells
 from slicing.system.arrays import Ints
 
@@ -57,8 +58,12 @@ class Unread(Cells):
         left = len(self) - first
         if not self.unread or not first or not left:
             return super().since(time)
-        return Unread(
+        return type(self)(
             self.meta[first:],
             self._partials // len(self) * left,
             lambda: tuple(block[first:] for block in self.blocks),
         )
+
+
+class UnreadSessions(SessionCells, Unread):
+    """Cells of sessions whose partials are not read yet."""

@@ -50,7 +50,7 @@ def time_answers(
     """
     if not plan.bounds or not len(table.meta):
         return Answers.none(plan)
-    if keys is None and not plan.fragments and windows_of is None:  # a cell a slice
+    if plan.a_cell_a_slice and windows_of is None:
         due = plan.edges.due(table.slice_ends, after, until)
         blocks = combined(plan, table, due.low, due.high)
         return Answers.of_types(plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)

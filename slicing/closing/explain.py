@@ -248,7 +248,7 @@ def _cheapest(due: DueWindows, cells: int, removes: bool) -> str:
 
 
 def _bytes(plan: Plan) -> str:
-    meta = plan.meta_words * 8
+    meta = plan.cells.words * 8
     lists = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
     partials = sum(identity(lane, 1).nbytes for lane in plan.lanes) - 8 * len(lists)
     cell = meta + partials

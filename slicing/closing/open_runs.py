@@ -20,7 +20,7 @@ from slicing.closing.panes import EARLY, LAST, Kept, Panes
 from slicing.closing.revise import run_holding
 from slicing.columns.keys import KeyTable
 from slicing.query.plan import ENDLESS, Plan
-from slicing.storage.store import Store
+from slicing.storage.store import Store, store_for
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 
@@ -182,4 +182,4 @@ def _rows(found: Runs) -> Ints:
 
 
 def _store(plan: Plan, cells: Cells) -> Store:
-    return replace(Store(plan), runs=(sorted_cells(cells),) if len(cells) else ())
+    return replace(store_for(plan), runs=(sorted_cells(cells),) if len(cells) else ())

@@ -171,7 +171,7 @@ def _of_one_slice(found: Found, table: Cells, upto: Ints) -> tuple[Mask, Sequenc
     """The cells of a single pane, if all are of one slice, where they are sorted by key. Otherwise None."""
     cells, code = table.ending(int(found.start[found.pane[0]]), int(upto[0])), found.code
     ends = cells.end
-    if not ends.size or ends[0] != ends[-1] or table.fragments:
+    if not ends.size or ends[0] != ends[-1]:
         return None
     if code.size == ends.size and bool((cells.code == code).all()):
         return np.ones(code.size, np.bool_), cells.blocks
@@ -244,7 +244,7 @@ def _news(
     each = starts[slot + 1] - starts[slot]
     of = window[at]
     windows = due.type[of], due.start[of], due.end[of], cut[at]
-    alone = at.size == slot.size and not cells.fragments  # otherwise a key may have several cells in a slice
+    alone = at.size == slot.size and cells.a_cell_a_key
     return _News(windows, np.repeat(pane, each), ranges(starts[slot], each), piece, alone)
 
 
@@ -325,7 +325,7 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
     of_all = zip(*panes, strict=True)
     type, start, end, cut, low, high = panes[0] if len(panes) == 1 else map(np.concatenate, of_all)
     starts = np.append(cells.slices(), len(cells))
-    if (high == low + 1).all() and not cells.fragments:  # each pane's news are a slice, sorted by key
+    if (high == low + 1).all() and cells.a_cell_a_key:  # each pane's news are a slice, sorted by key
         count = starts[high] - starts[low]
         cell = ranges(starts[low], count)
         each = np.arange(cell.size + 1)
@@ -364,7 +364,7 @@ def news_by_push(plan: Plan, pieces: Sequence[Cells], types: Mask, after: int, u
         ends = cells.slice_ends
         due = plan.edges.due(ends, after, until)
         of_types = due if types.all() else due.take(types[due.type])
-        if ends.size == 1 and len(pieces) == 1 and not cells.fragments:
+        if ends.size == 1 and len(pieces) == 1 and cells.a_cell_a_key:
             return _of_slice(cells, of_types)
         found.append(_news(piece, cells, of_types, of_types.low, of_types.high, partial(_end_of, of_types)))
     return _together(pieces, found)

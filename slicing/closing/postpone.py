@@ -87,7 +87,7 @@ class Postponed:
     def _needed(self) -> Iterable[tuple[tuple[Cells, int, int], Cells]]:
         """For each run the first and last slice that its windows need, and the cells of these slices."""
         plan = self.store.plan
-        whole = plan.fragments or plan.fill or plan.idle is not None  # then all cells are needed to find the windows
+        whole = plan.fill or not plan.cells.a_cell_a_key  # then all cells are needed to find the windows
         low = BEGIN - 1 if whole else int(self.due.start.min(initial=self.until))
         for run in self.store.runs:
             ends, starts = run.slice_ends, np.append(run.slices(), len(run))

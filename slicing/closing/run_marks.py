@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slicing.cells.blocks import identity, kind_of
-from slicing.cells.sessions import chains
+from slicing.cells.sessions import SessionCells, chains
 from slicing.cells.table import Cells, concatenated
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
@@ -88,7 +88,7 @@ def _items(kind: _Kind, older: RowPanes, facts: Ints, cells: Cells, after: int) 
     order = order_by(first, code)
     spans = np.zeros((order.size, 6), np.int64)
     spans[:, meta.CODE], spans[:, meta.FIRST], spans[:, meta.LAST] = code[order], first[order], last[order]
-    found = chains(Cells(spans, ()), ENDLESS if kind.gap is None else kind.gap)
+    found = chains(SessionCells(spans, ()), ENDLESS if kind.gap is None else kind.gap)
     run, first, last = found.run, first[order], last[order]
     latest = order_by(last, run)  # to find the last time so far, in each run by itself
     return _Items(

@@ -1,7 +1,7 @@
 """Tables of partial aggregates: sort edges, fuse neighbours, merge runs.
 
-``meta`` has one row for each cell: END, CODE, ROWS, and for plans with fragments LEVEL, FIRST, LAST. Tables are sorted
-by (end, code, level, first).
+``meta`` has one row for each cell: END, CODE, ROWS, and for cells of sessions LEVEL, FIRST, LAST. Tables are sorted by
+(end, code, level, first).
 """
 
 import numpy as np
@@ -22,13 +22,14 @@ def apart(last, first, gap):
 
 
 @kernel
-def merge(table, older, gaps, fragments, out, into):
+def merge(table, older, gaps, out, into):
     """Merge the sorted tables table[:older] and table[older:], fusing equal cells. Returns the number of cells.
 
-    ``into`` says where each row went. Without fragments a cell is (end, code). With fragments a cell also ends where
-    the next one begins later than the gap of its level after the latest time so far. The last gap is endless: it is for
-    rows that are in no session any more.
+    ``into`` says where each row went. A cell of a slice is (end, code). A cell of sessions also ends where the next one
+    begins later than the gap of its level after the latest time so far. The last gap is endless: it is for rows that
+    are in no session any more.
     """
+    sessions = table.shape[1] > LEVEL
     n = np.int64(0)
     i = np.int64(0)
     j = np.int64(older)
@@ -36,7 +37,7 @@ def merge(table, older, gaps, fragments, out, into):
         newer = i == older
         if not newer and j < table.shape[0]:
             for w in ORDER:
-                if w > CODE and not fragments:
+                if w >= table.shape[1]:
                     break
                 if table[i, w] != table[j, w]:
                     newer = table[j, w] < table[i, w]
@@ -48,7 +49,7 @@ def merge(table, older, gaps, fragments, out, into):
             i += 1
         last = n - 1
         same = n > 0 and out[last, END] == table[p, END] and out[last, CODE] == table[p, CODE]
-        if same and fragments:
+        if same and sessions:
             level = table[p, LEVEL]
             same = out[last, LEVEL] == level and not apart(out[last, LAST], table[p, FIRST], gaps[level])
         if not same:
@@ -59,18 +60,18 @@ def merge(table, older, gaps, fragments, out, into):
             continue
         into[p] = last
         out[last, ROWS] += table[p, ROWS]
-        if fragments:
+        if sessions:
             out[last, FIRST] = min(out[last, FIRST], table[p, FIRST])
             out[last, LAST] = max(out[last, LAST], table[p, LAST])
     return n
 
 
 @kernel
-def ascending(meta, fragments):
+def ascending(meta):
     """Whether a table is sorted."""
     for i in range(1, meta.shape[0]):
         for w in ORDER:
-            if (w > CODE and not fragments) or meta[i, w] > meta[i - 1, w]:
+            if w >= meta.shape[1] or meta[i, w] > meta[i - 1, w]:
                 break
             if meta[i, w] < meta[i - 1, w]:
                 return False

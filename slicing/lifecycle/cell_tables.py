@@ -13,7 +13,7 @@ from slicing.cells.table import Cells
 from slicing.columns.arrow_io import one_piece
 from slicing.lifecycle.errors import SnapshotError
 from slicing.query.plan import Plan
-from slicing.storage.store import Store
+from slicing.storage.store import Store, store_for
 from slicing.system.arrays import Ints
 
 
@@ -31,7 +31,7 @@ def cells_table(cells: Cells) -> pa.Table:
     return pa.table([column(block) for block in (cells.meta, *cells.blocks)], names=names)
 
 
-def cells_of(plan: Plan, table: pa.Table) -> Cells:
+def cells_of(plan: Plan, table: pa.Table, kind: type[Cells] = Cells) -> Cells:
     def block(column: pa.Array) -> Block:
         if pa.types.is_large_list(column.type):
             return Lists(column.offsets.to_numpy(), block(column.values)).whole()
@@ -40,12 +40,12 @@ def cells_of(plan: Plan, table: pa.Table) -> Cells:
     if table.num_columns != 1 + len(plan.lanes):
         raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
     meta, *blocks = (block(one_piece(c)) for c in table.columns)
-    return Cells(meta, tuple(blocks))
+    return kind(meta, tuple(blocks))
 
 
 def store_of(plan: Plan, runs: int, take: Iterator[pa.Table], coarse: int = 0) -> Store:
     """A store of ``runs`` runs, each read from a table."""
-    return Store(plan, tuple([cells_of(plan, next(take)) for _ in range(runs)]), coarse)
+    return store_for(plan, tuple([cells_of(plan, next(take), plan.cells) for _ in range(runs)]), coarse)
 
 
 def words_column(words: Ints) -> pa.Array:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from slicing.cells.blocks import Block, identity, width
 from slicing.cells.lanes import Lane
+from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.closing.revise import Revisions
 from slicing.columns.row_values import in_form, values_of
@@ -25,12 +26,12 @@ from slicing.columns.values import decoded, ranks, storable
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.of_stream import Stream, axes
 from slicing.kept_rows.plain import PlainRows
-from slicing.kernels.cells import FIRST, LAST, LEVEL
+from slicing.kernels.cells import FIRST, LEVEL
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.spec import Spec, stable
 from slicing.storage.row_panes import MARKS, WINDOW, RowPanes
-from slicing.storage.store import Store
+from slicing.storage.store import Store, store_for
 from slicing.system.arrays import Ints, Mask
 from slicing.system.frozen_map import FrozenMap
 from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
@@ -277,28 +278,27 @@ def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
 
 def _store(state: State, plan: Plan, store: Store) -> Store:
     if not plan.keeps_slices:
-        return Store(plan)
+        return store_for(plan)
     runs = (_cells(state, plan, run) for run in store.runs)
-    return Store(plan, tuple(run for run in runs if len(run)))
+    return store_for(plan, tuple(run for run in runs if len(run)))
 
 
 def _cells(state: State, plan: Plan, cells: Cells) -> Cells:
     old, newest = state.plan, END if state.newest is None else state.newest
-    meta = np.zeros((len(cells), plan.meta_words), np.int64)
-    shared = min(meta.shape[1], cells.meta.shape[1])
+    meta = np.full((len(cells), plan.cells.words), len(plan.session_gaps))  # no session takes cells without times
+    meta[:, FIRST:] = np.minimum(cells.end - 1, newest)[:, None]
+    shared = min(plan.cells.words, cells.words)
     meta[:, :shared] = cells.meta[:, :shared]
     if plan.bounds:  # a slice ends where the new plan has an edge: behind all its rows, at or before the old end
         last = plan.edges.next_live(np.array([min(newest, END - 1)]), BEGIN)[0]
         meta[:, 0] = plan.edges.next_live(np.minimum(cells.end, last) - 1, BEGIN)
     else:
         meta[:, 0] = END
-    if plan.fragments and not cells.fragments:  # no session takes cells without a first and last time
-        meta[:, LEVEL] = len(plan.session_gaps)
-        meta[:, FIRST] = meta[:, LAST] = np.minimum(cells.end - 1, newest)
-    elif plan.fragments:
+    if isinstance(cells, SessionCells):
         level = _levels(old.session_gaps, plan.session_gaps)[cells.level % old.levels]
-        meta[:, LEVEL] = level + (cells.level // old.levels * plan.levels if plan.wholes else 0)
-    return fused(sorted_cells(Cells(meta, _blocks(old, plan, cells))), plan.lanes, plan.gaps)
+        level += cells.level // old.levels * plan.levels if plan.wholes else 0
+        meta[:, LEVEL:FIRST] = level[:, None]
+    return fused(sorted_cells(plan.cells(meta, _blocks(old, plan, cells))), plan.lanes, plan.gaps)
 
 
 def _blocks(old: Plan, plan: Plan, cells: Cells) -> tuple[Block, ...]:
@@ -368,7 +368,7 @@ def _stream(stream: Stream, plan: Plan) -> Stream:
     """A stream in the new plan. Slices may end where no window ends any more, as no new window has an edge inside of
     them."""
     runs = tuple(Cells(run.meta, _blocks(stream.store.plan, plan, run)) for run in stream.store.runs)
-    return replace(stream, store=Store(plan, runs).without(stream.closed))
+    return replace(stream, store=store_for(plan, runs).without(stream.closed))
 
 
 def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:

@@ -30,7 +30,7 @@ from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
 from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart, with_cells
 from slicing.storage.row_panes import RowPanes
-from slicing.storage.store import Store
+from slicing.storage.store import store_for
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, END
 
@@ -80,14 +80,14 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
 def _beside(state: State, cells: Cells) -> PushedRuns:
     """The cells for what each push reports of sessions and whole streams: all cells before it, and the new cells
     apart."""
-    fresh = Apart(Store(state.plan).beside(cells), BEGIN, state.epoch)
+    fresh = Apart(store_for(state.plan).beside(cells), BEGIN, state.epoch)
     before = Kept(state.plan, state.store, state.apart).store() if state.apart else state.store
     kept = Kept(state.plan, before, (fresh,) if len(cells) else ())
     return PushedRuns(kept, BEGIN if state.watermark is None else state.watermark)
 
 
 def _put_apart(state: State, cells: Cells, judged: int) -> None:
-    more = Apart(Store(state.plan).beside(cells), judged, state.epoch)
+    more = Apart(store_for(state.plan).beside(cells), judged, state.epoch)
 
     def alike(one: int, other: int) -> bool:
         low, high = sorted((one, other))
@@ -260,13 +260,11 @@ def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
     plan = state.plan
     horizon = END - 1 if flush else reached - plan.lateness
     if flush:
-        state.store, state.apart = Store(plan), ()
-    elif plan.fragments and state.apart:  # all cells of a run are needed to see whether it is over
-        state.store, *left = kept.main.without_beside([known.store for known in kept.apart], horizon)
-        state.apart = tuple(known.but(store) for known, store in zip(kept.apart, left, strict=True))
+        state.store, state.apart = store_for(plan), ()
     else:
-        state.store = (kept.store() if plan.fragments else kept.main).without(horizon)
-        state.apart = tuple(known.but(known.store.without(horizon)) for known in kept.apart if plan.early.keeps_apart)
+        main, apart = (kept.main, kept.apart) if plan.early.keeps_apart else (kept.store(), [])
+        state.store, *left = main.without_beside([known.store for known in apart], horizon)
+        state.apart = tuple(known.but(store) for known, store in zip(apart, left, strict=True))
     if plan.early.panes_of_rows:
         state.row_panes = RowPanes.none(plan) if flush else state.row_panes.without(reached)
     if plan.spec.emit == "changes":  # otherwise `numbered` first counts what is emitted now

@@ -16,6 +16,7 @@ from slicing.cells.ranked import CellOf, map_ranks
 from slicing.cells.table import Cells
 from slicing.cells.unread import Unread
 from slicing.columns.keys import KeyTable
+from slicing.kernels.cells import FIRST, LEVEL
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.storage.row_panes import KEY, OF, WINDOW, RowPanes
@@ -38,10 +39,9 @@ def check_state(state: State) -> None:
     runs = [run for store in stores for run in store.runs]
     for cells in runs:
         _check_cells(cells, plan.lanes, codes)
-        if cells.meta.shape[1] != plan.meta_words:
+        if cells.meta.shape[1] != plan.cells.words:
             raise OutOfRange(f"cells have {cells.meta.shape[1]} numbers each, and the spec's windows need other ones")
-        if plan.fragments:
-            _check_within(cells.level, plan.gaps.size, "levels of cells")
+        _check_within(cells.meta[:, LEVEL:FIRST], plan.gaps.size, "levels of cells")  # of sessions
     of_rows = [run.cells for run in rows.final.runs if isinstance(run, RowTable)]
     for cells in of_rows:
         _check_cells(cells, plan.lanes, codes)

@@ -21,7 +21,7 @@ from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.remembered import highest_of
 from slicing.lifecycle.state import State
 from slicing.storage.apart import Apart, with_cells
-from slicing.storage.store import Store
+from slicing.storage.store import Store, store_for
 from slicing.system.arrays import Ints
 from slicing.windows.bounds import BEGIN
 
@@ -30,8 +30,8 @@ def split(state: State, parts: int) -> list[State]:
     """Split a state by key into ``parts`` states. A key is always in the same part. Codes are in the order of the
     keys."""
     if state.keys is None:
-        nothing = replace(state, store=Store(state.plan), rows=KeyRows(state.plan), revisions=Revisions(), filled={})
-        nothing = nothing.but(apart=(), passed=None, reported={})
+        nothing = replace(state, store=store_for(state.plan), rows=KeyRows(state.plan), revisions=Revisions())
+        nothing = nothing.but(filled={}, apart=(), passed=None, reported={})
         return [state, *[nothing] * (parts - 1)]
     codes = np.arange(len(state.keys))
     target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
@@ -49,7 +49,7 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
 
     def some_of(store: Store) -> Store:
         runs = (run.take(number[run.code] >= 0) for run in store.runs)
-        return Store(state.plan, tuple(run for run in runs if len(run)))
+        return store_for(state.plan, tuple(run for run in runs if len(run)))
 
     revisions = state.revisions._take(number[state.revisions.code] >= 0)
     part = state.with_cells(some_of, revisions=revisions, keys=keys).recoded(number)
@@ -75,7 +75,7 @@ def merged_into(state: State, *groups: Sequence[State]) -> tuple[State, list[Cel
     state, others = _translated(state, others)
     found, left = [], iter(others)
     for group in groups:
-        store = Store(state.plan)
+        store = store_for(state.plan)
         for other in islice(left, len(group)):
             for run in other.store.runs:
                 store = store.add(run)
@@ -104,7 +104,7 @@ def joined(states: Sequence[State]) -> State:
     assert first.given is not None
     plan = first.plan
     whole = State.fresh(plan.spec, first.given, plan.arrival)
-    whole = whole.but(plan=plan, store=Store(plan), given=first.given, watermark=first.watermark)
+    whole = whole.but(plan=plan, store=store_for(plan), given=first.given, watermark=first.watermark)
     whole, parts = _translated(whole, states)
     store, rows, filled = whole.store, parts[0].rows, Filled()
     for part in parts[1:]:
@@ -118,7 +118,7 @@ def joined(states: Sequence[State]) -> State:
     reported: dict[str, Store] = {}
     for name, known_store in (known for part in parts for known in part.reported.items()):
         for run in known_store.runs:
-            reported[name] = reported.get(name, Store(plan)).add(run).consolidated()
+            reported[name] = reported.get(name, store_for(plan)).add(run).consolidated()
     for part in parts:
         for run in part.store.runs:
             store = store.add(run)

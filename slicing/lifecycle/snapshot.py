@@ -23,7 +23,7 @@ from slicing.cells.lanes import Lane
 from slicing.cells.lists import Lists
 from slicing.cells.packed import MARK, Written, written
 from slicing.cells.table import Cells
-from slicing.cells.unread import Unread
+from slicing.cells.unread import Unread, UnreadSessions
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
 from slicing.columns.arrow_io import empty, one_piece, size_of
@@ -40,7 +40,7 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
-from slicing.storage.store import Store
+from slicing.storage.store import store_for
 from slicing.system.bundles import schema_of, side_by_side, table_bytes, table_of, unbundled
 
 MAGIC = b"SLICESNP"
@@ -209,16 +209,16 @@ class _Tables(Iterator[pa.Table]):
     def run(self, plan: Plan) -> Cells:
         """The cells of a run. Partials stay packed if they are words and no rank in them has to be checked."""
         if not self._packed:
-            return cells_of(plan, next(self))
+            return cells_of(plan, next(self), plan.cells)
         section = next(self._left)
         if section[: len(MARK)] == MARK:
             return _written_run(plan, section)
         if plan.ranked:
-            return cells_of(plan, self._table(section))
+            return cells_of(plan, self._table(section), plan.cells)
         known = [_width(column.type) for column in schema_of(section)]
         widths = [width for width in known if width is not None]
         if known[1:] != [_words_in(lane) for lane in plan.lanes] or len(widths) < len(known):
-            return cells_of(plan, self._table(section))
+            return cells_of(plan, self._table(section), plan.cells)
         meta = words_of(self._table(section, [0])["meta"])
 
         def partials() -> tuple[Block, ...]:
@@ -227,7 +227,8 @@ class _Tables(Iterator[pa.Table]):
                 raise SnapshotError("the snapshot is not one that this library wrote: cells without partials")
             return blocks
 
-        return Unread(meta, 8 * len(meta) * sum(widths[1:]), partials, section)
+        kind = Unread if plan.cells.a_cell_a_key else UnreadSessions
+        return kind(meta, 8 * len(meta) * sum(widths[1:]), partials, section)
 
     def _table(self, section: memoryview, columns: list[int] | None = None) -> pa.Table:
         table = table_of(section, columns)
@@ -270,7 +271,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, policy: Policy) ->
     pools = {name: one_piece(next(take)["value"]) for name in header["pools"]}
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*columns_of(next(take)), strict=True)})
-    store = Store(plan, tuple(take.run(plan) for _ in range(header["runs"])), header["coarse"])
+    store = store_for(plan, tuple(take.run(plan) for _ in range(header["runs"])), header["coarse"])
     postponed = tuple(Postponed(store_of(plan, runs, take), after, until) for runs, after, until in header["postponed"])
     apart = tuple(Apart(store_of(plan, runs, take), judged, epoch) for runs, judged, epoch in header["apart"])
     reported = {name: store_of(plan, runs, take) for name, runs in header["told"]}

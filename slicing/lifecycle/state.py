@@ -26,7 +26,7 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
-from slicing.storage.store import Store
+from slicing.storage.store import Store, store_for
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
@@ -71,7 +71,7 @@ class State:
         plan = Plan.of(spec, schema, arrival, policy)
         pools = {name: pa.nulls(0, storable(decoded(plan.types[name]))) for name in plan.ranked}
         keys = plan.alike("keys", lambda: KeyTable(plan.key_types)).begun() if spec.by else None
-        return State(plan, Store(plan), KeyRows(plan), keys, pools=pools)
+        return State(plan, store_for(plan), KeyRows(plan), keys, pools=pools)
 
     def draft(self) -> State:
         """A copy that one push may change. It is shallow: all members are values."""

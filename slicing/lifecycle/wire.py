@@ -210,7 +210,7 @@ class _Group(NamedTuple):
         values = [state.pools[name].type for name in plan.ranked]
         types = [] if keys is None else [array.type for array in keys.values(np.empty(0, np.int64))]
         kinds = plan.no_cells.blocks
-        widths = [plan.meta_words, *(1 if isinstance(block, Lists) else block.shape[1] for block in kinds)]
+        widths = [plan.cells.words, *(1 if isinstance(block, Lists) else block.shape[1] for block in kinds)]
         lists = sum(isinstance(block, Lists) for block in kinds)
         head = _head(len(types), len(values), lists)
         counts = np.empty((2 + len(values), len(pieces)), np.int64)
@@ -242,7 +242,7 @@ class _Group(NamedTuple):
                 blocks.append(Lists(at_item, _words_of(next(items), kind.items.shape[1])))
             else:
                 blocks.append(block)
-        return _Group(Cells(meta, tuple(blocks)), piece_of, found, [np.cumsum(c) - c for c in counts[2:]])
+        return _Group(plan.cells(meta, tuple(blocks)), piece_of, found, [np.cumsum(c) - c for c in counts[2:]])
 
     def reranked(self, plan: Plan, at: int, rank: Ints) -> _Group:
         """Replace the numbers of one ranked column's values by their ranks."""

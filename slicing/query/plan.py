@@ -19,7 +19,8 @@ from slicing.cells.blocks import Words, identity, kind_of, width
 from slicing.cells.combining import AUTO, BUCKETS, EAGER
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.ranked import RANK_FORMS
-from slicing.cells.table import OF_SESSION, OF_SLICE, Cells
+from slicing.cells.sessions import SessionCells
+from slicing.cells.table import Cells
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names
 from slicing.columns.key_columns import check_key_type
@@ -184,8 +185,7 @@ class Plan:
         self.gaps = np.array([*gaps, ENDLESS] * (2 if self.wholes else 1), np.uint64)
         # a key's rows of a slot must be of one session: slots end at edges or, if these are far apart, on a grid
         self.grid = gaps[0] + 1 if gaps and gaps[0] + 1 < self.edges.longest else 0
-        self.fragments = bool(gaps) or bool(self.wholes)
-        self.meta_words = OF_SESSION if self.fragments else OF_SLICE
+        self.cells: type[Cells] = SessionCells if gaps or self.wholes else Cells
 
     def _bind_aggregates(self, types: dict[str, pa.DataType]) -> None:
         """Bind the aggregates, the partials they are read from, and the columns that the partials read."""
@@ -324,7 +324,7 @@ class Plan:
     @lazy
     def adds_up(self) -> bool:
         """Whether windows are sums of slices' cells: no sessions, no empty windows, only partials of fixed size."""
-        return self.slices_add_up and not self.fragments
+        return self.slices_add_up and self.cells.a_cell_a_key
 
     @lazy
     def slices_add_up(self) -> bool:
@@ -401,7 +401,7 @@ class Plan:
     @lazy
     def a_cell_a_slice(self) -> bool:
         """Whether a slice has only one cell in a run."""
-        return not (self.spec.by or self.fragments)
+        return self.cells.a_cell_a_key and not self.spec.by
 
     @lazy
     def may_be_windows(self) -> bool:
@@ -410,7 +410,7 @@ class Plan:
 
     @lazy
     def no_cells(self) -> Cells:
-        return Cells(np.empty((0, self.meta_words), np.int64), tuple(identity(lane, 0) for lane in self.lanes))
+        return self.cells(np.empty((0, self.cells.words), np.int64), tuple(identity(lane, 0) for lane in self.lanes))
 
     @lazy
     def has_head(self) -> bool:
@@ -433,7 +433,7 @@ class Plan:
     @lazy
     def words(self) -> bool:
         """Whether all parts of a cell are words, and a slice has one cell for each key."""
-        return all([isinstance(lane.kind, int) for lane in self.lanes]) and not self.fragments
+        return all([isinstance(lane.kind, int) for lane in self.lanes]) and self.cells.a_cell_a_key
 
     @lazy
     def wide(self) -> bool:

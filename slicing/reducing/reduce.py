@@ -33,7 +33,6 @@ from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import MASKED, SEGMENTED, Lifted
 from slicing.reducing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments, fixed
 from slicing.system.arrays import Codes, Ints
-from slicing.system.replace import but
 from slicing.system.threads import side_by_side
 from slicing.windows.bounds import BEGIN
 
@@ -204,9 +203,8 @@ def _side_by_side(rows: Rows) -> Cells | None:
     every = np.arange(size)
     for other in others:
         total.meta[:, ROWS] += other.rows
-        if plan.fragments:
-            np.minimum(total.first, other.first, out=total.first)
-            np.maximum(total.last, other.last, out=total.last)
+        for word, wider in ((slice(FIRST, LAST), np.minimum), (slice(LAST, None), np.maximum)):  # of cells of sessions
+            wider(total.meta[:, word], other.meta[:, word], out=total.meta[:, word])
         for lane, block, added in zip(plan.lanes, total.blocks, other.blocks, strict=True):
             combine(lane.kind, every, every, block, added)
     held = total.rows.nonzero()[0]
@@ -218,22 +216,20 @@ def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
     plan = rows.plan
     cell = np.arange(len(rows))
     cells = _lift(rows, ends, rows.each_code(), Scattered(cell, np.ones(len(rows), np.int64)))
-    if plan.fragments:
-        cells = cells.with_meta(LEVEL, level)
+    cells.meta[:, LEVEL:FIRST] = level[:, None]  # if they are cells of sessions
     return fused(sorted_cells(cells), plan.lanes, plan.gaps)
 
 
 def lift_rows(rows: Rows) -> Cells:
     """Each row as its own cell (END: its time), in the order of the rows."""
-    cells = _lift(rows, rows.time, rows.each_code(), Scattered(np.arange(len(rows)), np.ones(len(rows), np.int64)))
-    return but(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
+    place = Scattered(np.arange(len(rows)), np.ones(len(rows), np.int64))
+    return _lift(rows, rows.time, rows.each_code(), place, kind=Cells)
 
 
 def lift_ranges(rows: Rows, first: Ints, last: Ints) -> Cells:
     """Ranges of rows in order as adjacent cells (END: the last time). Each range is of one key."""
     code = np.zeros(first.size, np.int64) if rows.code is None else rows.code[first]
-    cells = _lift(rows, rows.time[last - 1], code, Segments(first, last))
-    return but(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
+    return _lift(rows, rows.time[last - 1], code, Segments(first, last), kind=Cells)
 
 
 def range_partials(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | None = None) -> tuple[Block, ...]:
@@ -274,10 +270,12 @@ def _by_slice(plan: Plan, cells: Cells) -> Cells:
     return cells
 
 
-def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool = False) -> Cells:
-    """Reduce rows to cells. Cells of a grid that stay empty are dropped unless ``whole`` is set. Ends and codes may be
-    given as the two sides of the grid."""
-    plan = rows.plan
+def _lift(
+    rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool = False, kind: type[Cells] | None = None
+) -> Cells:
+    """Reduce rows to cells (``kind``: None as the plan has them). Cells of a grid that stay empty are dropped unless
+    ``whole`` is set. Ends and codes may be given as the two sides of the grid."""
+    plan, kind = rows.plan, kind or rows.plan.cells
     size = ends.size if ends.shape == code.shape else len(ends) * len(code)
     made = _begun(rows, plan.lanes, place, size)
     counts: Ints | None = None  # if the place knows them
@@ -292,9 +290,11 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool 
             counter = one
             break
     counted = np.zeros((size, 1), np.int64) if counts is None and counter is None else None
-    span = _known_span(rows, place, size) if plan.fragments else None
-    by_slot = place if plan.fragments and isinstance(place, Grid) and place.slots_in_order else None
-    spans = np.full((size, 2), ~TOP) if plan.fragments and span is None and by_slot is None else None
+    span = by_slot = spans = None  # the times of each cell's first and last row
+    if not kind.a_cell_a_key:
+        span = _known_span(rows, place, size)
+        by_slot = place if isinstance(place, Grid) and place.slots_in_order else None
+        spans = np.full((size, 2), ~TOP) if span is None and by_slot is None else None
     waiting: list[Lifted] = []
     for one in made:
         if isinstance(one, Lifted) and not one.by_runs(place):
@@ -312,7 +312,7 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool 
     if by_slot is not None:
         span = _span_by_slot(by_slot, counts)
     some = isinstance(place, Grid | Pieces) and not whole
-    held, meta = _meta(ends, code, counts, table if some else None, plan.meta_words)
+    held, meta = _meta(ends, code, counts, table if some else None, kind.words)
     if span is not None:
         meta[:, LEVEL] = 0
         meta[:, FIRST], meta[:, LAST] = span if held is None else (span[0][held], span[1][held])
@@ -324,7 +324,7 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool 
             blocks.append(one.partials(counts, held))
         else:
             blocks.append(one if held is None else one.take(held, axis=0))
-    return Cells(meta, tuple(blocks))
+    return kind(meta, tuple(blocks))
 
 
 def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None:

@@ -7,19 +7,19 @@ of the cells are removed, or when something else is asked of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from slicing.cells.blocks import Block
+from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells
 from slicing.columns.lazy import lazy
-from slicing.columns.order import distinct, ranges
-from slicing.query.plan import Plan
+from slicing.columns.order import ranges
 from slicing.system.arrays import NONE, Ints, Mask
 
 
-class Thinned(Cells):
+class Thinned(SessionCells):
     """A table without some of its cells. Its own arrays are made when they are first needed. ``held``: how many cells
     each slice of the whole table has left."""
 
@@ -62,33 +62,6 @@ class Thinned(Cells):
     @property
     def slice_ends(self) -> Ints:
         return self.whole.slice_ends[self.held > 0]
-
-
-def ending(
-    plan: Plan, runs: Sequence[Cells], after: int, until: int
-) -> tuple[tuple[Cells, ...], tuple[Cells, ...]] | None:
-    """The cells of keys that may have a window that ends or expires, and the cells of all other keys. None if so many
-    keys may have one that reading all cells costs no more.
-
-    Of many open sessions few end in a push (1 M of them, 500 rows: 177 -> 1.8 ms).
-    """
-    policy, cells = plan.policy, sum(map(len, runs))
-    if not runs or cells < max(policy.apart_cells, policy.apart_share * len(runs[-1])):
-        return None
-    later = (0, plan.lateness) if plan.revises else (0,)  # how much later emitted windows expire
-    lasts = [(after - gap - o, until - gap - o) for gap in plan.session_gaps for o in later]
-    slices = []
-    if any(plan.edges.any_between(after - o, until - o) for o in later):
-        ends = distinct(np.concatenate([run.slice_ends for run in runs]))
-        for due in (plan.edges.due(ends, after - o, until - o) for o in later):
-            if due.end.size:
-                slices.append((int(due.start.min()), int(due.end.max())))
-    found = np.concatenate([touched(run, lasts, slices) for run in runs])
-    if found.size * policy.apart_share > cells:
-        return None
-    codes = distinct(found)
-    theirs, others = zip(*(parted(run, codes) for run in runs), strict=True)
-    return tuple(run for run in theirs if len(run)), tuple(run for run in others if len(run))
 
 
 def touched(run: Cells, lasts: Iterable[tuple[int, int]], slices: Iterable[tuple[int, int]]) -> Ints:

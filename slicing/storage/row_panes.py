@@ -35,7 +35,7 @@ class RowPanes:
 
     @staticmethod
     def none(plan: Plan) -> RowPanes:
-        empty = Cells(plan.no_cells.meta[:, :3], plan.no_cells.blocks)
+        empty = Cells(np.empty((0, Cells.words), np.int64), plan.no_cells.blocks)
         rows, windows, parts = (np.empty((0, width), np.int64) for width in (4, 5, 3))
         return RowPanes(plan, rows, empty, windows, parts, empty)
 

@@ -7,10 +7,10 @@ failed push leaves nothing to undo. Only its head is changed in place, by the la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
+from itertools import pairwise, repeat
 from math import inf
 from typing import NamedTuple
 
@@ -19,14 +19,14 @@ import numpy as np
 from slicing.cells.packed import Packed
 from slicing.cells.ranked import ranks_used, reranked
 from slicing.cells.sessions import chains, in_runs
-from slicing.cells.table import NEVER, Cells, concatenated, fused, going_on, merged, sorted_cells, taken_up
+from slicing.cells.table import NEVER, Cells, concatenated, fused, going_on, merged, sorted_cells
 from slicing.cells.unread import Unread
-from slicing.columns.order import order_by
+from slicing.columns.order import distinct
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.storage.head import Head, edge_after
-from slicing.storage.open_sessions import ending, of_codes
+from slicing.storage.open_sessions import of_codes, parted, touched
 from slicing.system.arrays import Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN
@@ -35,7 +35,7 @@ FEW_PIECES = 4  # fewer sorted pieces are merged, which is faster than sorting: 
 
 
 def in_pieces(cells: Cells) -> list[Cells]:
-    """Split a table without fragments into sorted pieces. An empty list if there would be many."""
+    """Split a table of cells of slices into sorted pieces. An empty list if there would be many."""
     end, code = cells.end, cells.code
     falls = ((end[1:] < end[:-1]) | ((end[1:] == end[:-1]) & (code[1:] <= code[:-1]))).nonzero()[0]
     if falls.size >= FEW_PIECES:
@@ -70,7 +70,7 @@ class Store:
 
     def of(self, runs: tuple[Cells, ...]) -> Store:
         """A store with these runs and no head."""
-        return Store(self.plan, runs, self.coarse)
+        return type(self)(self.plan, runs, self.coarse)
 
     @property
     def nbytes(self) -> int:
@@ -133,16 +133,14 @@ class Store:
         older = self.runs
         if not len(fresh.meta):
             return self
-        both = None
-        one = False
+        both, plan = None, self.plan
         if older:  # tables of other types may have to unpack their words for this
-            one = len(older[-1].meta if type(older[-1]) is Cells else older[-1]) == 1
-        if one:
-            both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps, self.plan.may_be_windows)
-        elif older and not self.plan.fragments:
-            both = taken_up(older[-1], fresh, self.plan.lanes)
+            if len(older[-1].meta if type(older[-1]) is Cells else older[-1]) == 1:
+                both = going_on(older[-1], fresh, plan.lanes, plan.gaps, plan.may_be_windows)
+            else:
+                both = older[-1].taken_up(fresh, plan.lanes)
         runs = (*older, fresh) if both is None else (*older[:-1], both)
-        return Store(self.plan, runs, self.coarse)
+        return type(self)(plan, runs, self.coarse)
 
     def settled(self) -> Store:
         """Merge runs of similar size, so that there are few runs and each cell moves rarely."""
@@ -200,21 +198,12 @@ class Store:
         """The cells of these codes, which ascend."""
         return but(self, runs=tuple(of_codes(run, codes) for run in self.runs))
 
-    def ending(self, after: int, until: int) -> tuple[Store, Store] | None:
-        """With sessions: the cells of keys that may have a window that ends or expires by then, and the cells of all
-        other keys. None if reading all cells costs no more. Old slices of the other keys are fused later."""
-        parts = ending(self.plan, self.runs, after, until)
-        return None if parts is None else (but(self, runs=parts[0]), but(self, runs=parts[1]))
-
     def _merged(self, older: Cells, newer: Cells) -> Cells:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
 
     def without(self, h: int) -> Store:
-        """Drop windows that end by ``h``: they have expired. Their sessions are sealed, cells that no open window needs
-        are dropped, and slices whose edges are no longer live are fused. With sessions the store must be
-        consolidated."""
-        if self.plan.fragments:
-            return self._fused(self.runs, h)
+        """Drop windows that end by ``h``: they have expired. Cells that no open window needs are dropped, and slices
+        whose edges are no longer live are fused."""
         dead = self.plan.edges.held_from(h)  # slices that end by this time are dropped: a prefix of each run
         kept = []
         for run in self.runs:
@@ -228,102 +217,43 @@ class Store:
         # sizes, 1600 slices and 158 more a push: 120 -> 25 us a push)
         if 2 * left._slices_at_most() <= 3 * self.coarse:
             return left
-        return left._fused(left.runs, h, all_live=dead > BEGIN)
+        return left._fused(left._left(run, h, all_live=dead > BEGIN) for run in left.runs)
+
+    def without_beside(self, others: Sequence[Store], h: int) -> tuple[Store, ...]:
+        """As :meth:`without`, for this store and others. Each store keeps its own cells."""
+        return tuple([store.without(h) for store in (self, *others)])
 
     def _slices_at_most(self) -> int:
         return sum(run.slice_ends.size for run in self.runs)
 
-    def _fused(self, runs: tuple[Cells, ...], h: int, all_live: bool = False) -> Store:
-        fused = self.of(tuple(left for left in (self._left(run, h, all_live) for run in runs) if len(left)))
+    def _fused(self, runs: Iterable[Cells]) -> Store:
+        """A store of runs whose old slices are fused."""
+        fused = self.of(tuple([run for run in runs if len(run)]))
         return but(fused, coarse=fused._slices_at_most()) if self.plan.edges.coarsens else fused
 
-    def without_beside(self, others: Sequence[Store], h: int) -> tuple[Store, ...]:
-        """As :meth:`without`, for several stores whose cells of a key form runs together. Each store keeps its own
-        cells."""
-        stores = [self.consolidated(), *(other.consolidated() for other in others)]
-        tables = [store.table() for store in stores]
-        every = concatenated(tables)
-        order = order_by(every.first, every.level, every.code, every.end)
-        table = every.only_meta(order)
-        raised, needed = self._known(table, h)
-        assert raised is not None  # plans without sessions call `without` for each store
-        level, keep = np.empty(len(table), np.int64), np.empty(len(table), np.bool_)
-        level[order], keep[order] = raised, needed
-        bounds = np.cumsum([len(some) for some in tables])[:-1]
-        known = zip(np.split(level, bounds), np.split(keep, bounds), strict=True)
-        left = (some._left(of, h, False, of_store) for some, of, of_store in zip(stores, tables, known, strict=True))
-        return tuple([some.of((cells,) if len(cells) else ()) for some, cells in zip(stores, left, strict=True)])
+    def _left(self, table: Cells, h: int, all_live: bool) -> Cells:
+        """A run without the windows that end by ``h``. ``all_live``: an open window needs each cell."""
+        keep = None if all_live else self._live(table, h)
+        table = table if keep is None or keep.all() else table.take(keep)
+        moved = self._moved(table, h)
+        if moved is None:
+            return table
+        table = table.with_meta(END, moved)
+        pieces = in_pieces(table)
+        return reduce(self._merged, pieces) if pieces else fused(sorted_cells(table), self.plan.lanes, self.plan.gaps)
 
-    def _known(self, table: Cells, h: int) -> tuple[Ints | None, Mask]:
-        """The levels of cells once windows that end by ``h`` have expired, and which cells an open window needs."""
-        level, ends = self._sealed(table, h), table.slice_ends
-        return level, self._needed(ends, np.diff(np.append(table.slices(), len(table))), level, h)
-
-    def _left(self, table: Cells, h: int, all_live: bool, known: tuple[Ints | None, Mask] | None = None) -> Cells:
-        """A run without the windows that end by ``h``. ``all_live``: an open window needs each cell. ``known``: levels
-        and needs, if they were found together with cells of other runs."""
-        ends, starts = table.slice_ends, table.slices()
-        each, keep = np.diff(np.append(starts, len(table))), None
-        if all_live:
-            level = self._sealed(table, h)
-        else:
-            level, keep = self._known(table, h) if known is None else known
-        moved = ends.copy()
-        first_new = int(np.searchsorted(ends, h, "right"))
-        if self.plan.edges.coarsens or self.plan.fragments:  # sessions keep cells whose windows have expired
-            old: slice | Ints = slice(0, first_new)
-            if keep is not None:
-                old = np.flatnonzero(np.logical_or.reduceat(keep, starts)[old])
-            moved[old] = self.plan.edges.next_live(ends[old] - 1, h)
-        raised = level is not None and not (level == table.level)[keep].all()
-        if raised or not (moved == ends).all():
-            some = slice(None) if keep is None else keep
-            kept = Cells(table.meta.copy(), table.blocks) if keep is None else table.take(keep)
-            kept.meta[:, END] = np.repeat(moved, each)[some]
-            if level is not None:
-                kept.meta[:, LEVEL] = level[some]
-            olds = np.repeat(np.arange(ends.size) < first_new, each)[some]
-            return self._fewer(kept, int(np.count_nonzero(olds)))
-        return table if keep is None or keep.all() else table.take(keep)
-
-    def _fewer(self, cells: Cells, moved: int) -> Cells:
-        """Merge cells that have become the same cell, and sort. The first ``moved`` cells have moved to edges that are
-        live."""
-        lanes, gaps = self.plan.lanes, self.plan.gaps
-        first = in_runs(cells.take(slice(0, moved)), lanes, gaps) if self.plan.fragments and moved else None
-        if first is None:
-            pieces = [] if self.plan.fragments else in_pieces(cells)
-            if pieces:
-                return reduce(lambda one, other: merged(one, other, lanes, gaps), pieces)
-            return fused(sorted_cells(cells, in_time=True), lanes, gaps)
-        others = fused(sorted_cells(cells.take(slice(moved, None)), in_time=True), lanes, gaps)
-        return merged(first, others, lanes, gaps)
-
-    def _sealed(self, table: Cells, h: int) -> Ints | None:
-        """Levels, raised for sessions that have expired (``last + gap < h``): no later row joins or bridges them."""
-        if not self.plan.fragments:
-            return None
-        level = table.level.copy()
-        outside_whole = level // self.plan.levels * self.plan.levels
-        for j, gap in enumerate(self.plan.session_gaps):
-            found = chains(table, gap, level - outside_whole <= j)
-            left = np.append(found.end + gap < h, False)[found.run]
-            level[left] = outside_whole[left] + j + 1
-        return level
-
-    def _needed(self, ends: Ints, counts: Ints, level: Ints | None, h: int) -> Mask:
-        """Which cells an open window needs. ``counts``: the number of cells of each slice."""
+    def _live(self, table: Cells, h: int) -> Mask:
+        """The cells of slices that an open window needs."""
+        ends = table.slice_ends
         live = self.plan.edges.lives(ends, h) if self.plan.bounds else np.zeros(ends.size, np.bool_)
-        keep = np.repeat(live, counts)
-        if level is None:
-            return keep
-        keep |= self.plan.in_session(level)
-        if self.plan.wholes:  # with idle a row too late for whole() still shows that its key is alive
-            keep |= (level < self.plan.levels) | (self.plan.idle is not None)
-        if self.plan.idle is not None:  # an instance of a key that has ended has ended for every window
-            alive = level % self.plan.levels < len(self.plan.session_gaps)
-            keep = alive if self.plan.fill else keep & alive  # fill needs to know how far the instance goes on
-        return keep
+        return np.repeat(live, np.diff(table.slices(), append=len(table)))
+
+    def _moved(self, table: Cells, h: int) -> Ints | None:
+        """The slices of cells, where those that end by ``h`` end at the next edge that is live. None if none moves."""
+        ends = table.slice_ends
+        moved, old = ends.copy(), slice(0, int(ends.searchsorted(h, "right")))
+        moved[old] = self.plan.edges.next_live(ends[old] - 1, h)
+        return None if (moved == ends).all() else np.repeat(moved, np.diff(table.slices(), append=len(table)))
 
     def recoded(self, code: Ints) -> Store:
         """Renumber codes: ``code[old]`` is the new code."""
@@ -337,6 +267,88 @@ class Store:
     def ranks_used(self, column: str, size: int) -> Ints:
         """The ranks of a column's values that occur in any cell."""
         return ranks_used(self.plan.lanes, self.runs, column, size)
+
+
+class SessionStore(Store):
+    """A store of cells of sessions: which of them are needed depends on the runs that each key's cells form."""
+
+    def ending(self, after: int, until: int) -> tuple[Store, Store | None]:
+        """The cells of keys that may have a window that ends or expires by then, and the cells of all other keys, whose
+        old slices are fused later. All cells and None if so many keys may have one that reading them all costs no more.
+
+        Of many open sessions few end in a push (1 M of them, 500 rows: 177 -> 1.8 ms).
+        """
+        plan, runs, policy, cells = self.plan, self.runs, self.plan.policy, len(self)
+        if not runs or cells < max(policy.apart_cells, policy.apart_share * len(runs[-1])):
+            return self, None
+        later = (0, plan.lateness) if plan.revises else (0,)  # how much later emitted windows expire
+        lasts = [(after - gap - o, until - gap - o) for gap in plan.session_gaps for o in later]
+        slices = []
+        if any(plan.edges.any_between(after - o, until - o) for o in later):
+            ends = distinct(np.concatenate([run.slice_ends for run in runs]))
+            dues = [plan.edges.due(ends, after - o, until - o) for o in later]
+            slices = [(int(due.start.min()), int(due.end.max())) for due in dues if due.end.size]
+        found = np.concatenate([touched(run, lasts, slices) for run in runs])
+        if found.size * policy.apart_share > cells:
+            return self, None
+        codes = distinct(found)
+        theirs, others = zip(*(parted(run, codes) for run in runs), strict=True)
+        return but(self, runs=tuple(filter(len, theirs))), but(self, runs=tuple(filter(len, others)))
+
+    def without(self, h: int) -> Store:
+        """As of other stores, and sessions that have expired are sealed. The store must be consolidated."""
+        return self._fused(self._open(run, h, *self._known(run, h)) for run in self.runs)
+
+    def without_beside(self, others: Sequence[Store], h: int) -> tuple[Store, ...]:
+        """As of other stores, but cells of a key form runs across the stores."""
+        if not others:
+            return (self.without(h),)
+        stores = [self.consolidated(), *(other.consolidated() for other in others)]
+        tables = [store.table() for store in stores]
+        every = concatenated(tables)
+        order = every.order()
+        level, keep = np.empty(len(every), np.int64), np.empty(len(every), np.bool_)
+        level[order], keep[order] = self._known(every.only_meta(order), h)
+        bounds = np.cumsum([len(some) for some in tables])[:-1]
+        left = map(self._open, tables, repeat(h), np.split(level, bounds), np.split(keep, bounds))
+        return tuple([store.of(()).beside(cells) for store, cells in zip(stores, left, strict=True)])
+
+    def _known(self, table: Cells, h: int) -> tuple[Ints, Mask]:
+        """Levels, raised for sessions that have expired (``last + gap < h``): no later row joins or bridges them. And
+        which cells an open window needs."""
+        plan, level = self.plan, table.level.copy()
+        outside_whole = level // plan.levels * plan.levels
+        for j, gap in enumerate(plan.session_gaps):
+            found = chains(table, gap, level - outside_whole <= j)
+            left = np.append(found.end + gap < h, False)[found.run]
+            level[left] = outside_whole[left] + j + 1
+        keep = self._live(table, h) | plan.in_session(level)
+        if plan.wholes:  # with idle a row too late for whole() still shows that its key is alive
+            keep |= (level < plan.levels) | (plan.idle is not None)
+        if plan.idle is not None:  # an instance of a key that has ended has ended for every window
+            alive = level % plan.levels < len(plan.session_gaps)
+            keep = alive if plan.fill else keep & alive  # fill needs to know how far the instance goes on
+        return level, keep
+
+    def _open(self, table: Cells, h: int, level: Ints, keep: Mask) -> Cells:
+        """The cells that are kept, at these levels. Slices that end by ``h`` move to edges that are live."""
+        if not keep.all():
+            table, level = table.take(keep), level[keep]
+        moved = self._moved(table, h)
+        if moved is None and (level == table.level).all():
+            return table
+        old, lanes, gaps = int(table.until(h)), self.plan.lanes, self.plan.gaps
+        table = table.with_meta(LEVEL, level)
+        if moved is not None:
+            table.meta[:, END] = moved
+        first = in_runs(table.take(slice(0, old)), lanes, gaps) if old else None
+        others = fused(sorted_cells(table if first is None else table.take(slice(old, None))), lanes, gaps)
+        return others if first is None else self._merged(first, others)
+
+
+def store_for(plan: Plan, runs: tuple[Cells, ...] = (), coarse: int = 0) -> Store:
+    """A store of the plan's cells."""
+    return (Store if plan.cells.a_cell_a_key else SessionStore)(plan, runs, coarse)
 
 
 class Addition(NamedTuple):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells, merged
 from slicing.query.policy import Policy
 from slicing.storage.open_sessions import Thinned, of_codes, parted, touched
@@ -85,7 +86,7 @@ def check(run: Cells) -> None:
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_keys_are_looked_at_apart_unseen(query: dict[str, Any], seed: int) -> None:
     wanted, kinds = outputs(query, seed, Policy(apart_cells=1 << 40))
-    assert kinds == {Cells}
+    assert kinds == {SessionCells}
     # always, or while they have no more cells than all
     found, kinds = outputs(query, seed, Policy(apart_cells=1, apart_share=seed % 2))
     if "at_most" in query:  # which windows make a share depends on what closes together
@@ -112,7 +113,7 @@ def test_a_push_moves_only_cells_of_sessions_that_end_or_grow() -> None:
 
 
 def test_runs_forget_what_is_gone_once_it_is_half() -> None:
-    cells = Cells(
+    cells = SessionCells(
         np.stack([np.zeros(8), *[np.arange(8)] * 2, np.zeros(8), *[np.arange(8)] * 2], axis=1).astype(int), ()
     )
     theirs, left = parted(cells, np.array([2, 3, 11]))
@@ -123,7 +124,7 @@ def test_runs_forget_what_is_gone_once_it_is_half() -> None:
     assert of_codes(less, np.array([1, 2])).code.tolist() == [1]
     assert touched(less, [(0, 6)], []).tolist() == [0, 1, 4]
     assert touched(less, [(6, 7)], [(-1, 0)]).tolist() == [0, 1, 4, 7]
-    assert type(parted(less, np.array([0]))[1]) is Cells
+    assert type(parted(less, np.array([0]))[1]) is SessionCells
     assert less.code.tolist() == [0, 1, 4, 7]
     assert (less.whole.code.tolist(), less.gone.tolist()) == ([0, 1, 4, 7], [False] * 4)
     assert of_codes(less, np.array([4, 5])).code.tolist() == [4]

@@ -28,7 +28,7 @@ from slicing.exchange import start
 from slicing.lifecycle import early, snapshot
 from slicing.push import reached_by
 from slicing.query.policy import Policy
-from slicing.storage.store import Store
+from slicing.storage.store import SessionStore, Store
 from slicing.windows.bounds import BEGIN
 
 CASES = int(os.environ.get("SLICING_CASES", "320"))  # of all random tests of this file together
@@ -705,7 +705,7 @@ RUN_MUTANTS: dict[str, tuple[Any, str, Any, Any]] = {
         test_sessions_and_whole_streams_are_taken_back,
     ),
     "sessions that are over by the cells of one store alone": (
-        *(Store, "without_beside", lambda _: lambda self, others, h: [one.without(h) for one in (self, *others)]),
+        *(SessionStore, "without_beside", lambda _: Store.without_beside),
         test_windows_beside_sessions_are_reported_as_if_alone,
     ),
 }

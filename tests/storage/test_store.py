@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.cells import table
-from slicing.cells.table import Cells, going_on, merged, taken_up
+from slicing.cells.table import Cells, going_on, merged
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
@@ -426,7 +425,7 @@ def test_cells_that_a_table_has_are_added_to_these(monkeypatch, first, far):
     before = older.meta.tolist()
     found = merged(older, tables[2], plan.lanes, plan.gaps)
     assert older.meta.tolist() == before and len(found) == len(older)
-    monkeypatch.setattr(table, "_inside", lambda *args: None)
+    monkeypatch.setattr(Cells, "places_of", lambda *args: None)
     wanted = merged(older, tables[2], plan.lanes, plan.gaps)
     assert found.meta.tolist() == wanted.meta.tolist() and found.slice_ends.tolist() == wanted.slice_ends.tolist()
     for mine, its in zip(found.blocks, wanted.blocks, strict=True):
@@ -439,7 +438,7 @@ def test_cells_that_go_on_with_a_single_one_are_merged():
         plan, parts = parts_of(rng, 12)
         for at, one in enumerate(parts):
             rest = fold(plan, rng, parts[:at] + parts[at + 1 :])
-            fresh, before = Cells(rest.meta.copy(), tuple(b.copy() for b in rest.blocks)), one.meta.tolist()
+            fresh, before = plan.cells(rest.meta.copy(), tuple(b.copy() for b in rest.blocks)), one.meta.tolist()
             assert one.slice_ends.size and fresh.slice_ends.size  # are known of both together, too
             wanted = merged(one, rest, plan.lanes, plan.gaps)
             found = going_on(one, fresh, plan.lanes, plan.gaps, apart=False)
@@ -467,7 +466,7 @@ def test_a_slice_of_the_same_keys_is_taken_up_by_fresh_cells():
         older, fresh = (cells_of(rng, plan, 10, codes), cells_of(rng, plan, int(rng.choice([10, 10, 20])), others))
         wanted, before = merged(older, fresh, plan.lanes, plan.gaps), older.meta.tolist()
         alike = fresh.meta[0, 0] == 10 and others[:size].tolist() == codes.tolist()
-        found = taken_up(older, fresh, plan.lanes)
+        found = older.taken_up(fresh, plan.lanes)
         assert (found is None) == (not alike) and older.meta.tolist() == before
         if found is not None:
             seen += 1
