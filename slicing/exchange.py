@@ -40,7 +40,7 @@ from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.triggers import ARRIVAL, ByHand, EveryProcessingTime
 from slicing.query.watermark import Progress, check_places
-from slicing.storage.store import store_for
+from slicing.storage.session_store import store_for
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.windows.rows.row_windows import RowWindow
 

@@ -44,7 +44,8 @@ from slicing.query.processing_time import ProcessingTime, microseconds
 from slicing.query.watermark import Seen
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import reduce_rows, reduce_suspects
-from slicing.storage.store import SessionStore, Store, store_for
+from slicing.storage.session_store import SessionStore, store_for
+from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import APART, BEGIN, END, FOREVER, LIMIT
 

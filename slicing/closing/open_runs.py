@@ -20,7 +20,8 @@ from slicing.closing.panes import EARLY, LAST, Kept, Panes
 from slicing.closing.revise import run_holding
 from slicing.columns.keys import KeyTable
 from slicing.query.plan import ENDLESS, Plan
-from slicing.storage.store import Store, store_for
+from slicing.storage.session_store import store_for
+from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 

@@ -13,7 +13,8 @@ from slicing.cells.table import Cells
 from slicing.columns.arrow_io import one_piece
 from slicing.lifecycle.errors import SnapshotError
 from slicing.query.plan import Plan
-from slicing.storage.store import Store, store_for
+from slicing.storage.session_store import store_for
+from slicing.storage.store import Store
 from slicing.system.arrays import Ints
 
 

@@ -31,7 +31,8 @@ from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.spec import Spec, stable
 from slicing.storage.row_panes import MARKS, WINDOW, RowPanes
-from slicing.storage.store import Store, store_for
+from slicing.storage.session_store import store_for
+from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.system.frozen_map import FrozenMap
 from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark

@@ -30,7 +30,7 @@ from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
 from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart, with_cells
 from slicing.storage.row_panes import RowPanes
-from slicing.storage.store import store_for
+from slicing.storage.session_store import store_for
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, END
 

@@ -21,7 +21,8 @@ from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.remembered import highest_of
 from slicing.lifecycle.state import State
 from slicing.storage.apart import Apart, with_cells
-from slicing.storage.store import Store, store_for
+from slicing.storage.session_store import store_for
+from slicing.storage.store import Store
 from slicing.system.arrays import Ints
 from slicing.windows.bounds import BEGIN
 

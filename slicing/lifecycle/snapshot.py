@@ -40,7 +40,7 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
-from slicing.storage.store import store_for
+from slicing.storage.session_store import store_for
 from slicing.system.bundles import schema_of, side_by_side, table_bytes, table_of, unbundled
 
 MAGIC = b"SLICESNP"

@@ -26,7 +26,8 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
-from slicing.storage.store import Store, store_for
+from slicing.storage.session_store import store_for
+from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 

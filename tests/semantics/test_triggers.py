@@ -28,7 +28,8 @@ from slicing.exchange import start
 from slicing.lifecycle import early, snapshot
 from slicing.push import reached_by
 from slicing.query.policy import Policy
-from slicing.storage.store import SessionStore, Store
+from slicing.storage.session_store import SessionStore
+from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
 
 CASES = int(os.environ.get("SLICING_CASES", "320"))  # of all random tests of this file together
