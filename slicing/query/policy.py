@@ -40,7 +40,7 @@ class Policy:
 
     # the store
     head_slots: int = 4  # adjacent slots in the head, for streams slightly out of order
-    head_filled: float = 0.62  # share of a head's places that rows are likely to have, from which on it begins
+    head_filled: float = 0.58  # share of a head's places that rows are likely to have, from which on it begins
     head_most: int = 1 << 30  # rows of a head: half a word counts them
     head_rows: int = 128  # rows a key from which on a push is reduced to cells of its own: 10 of them take 1.6x as long
     head_shared: int = 4  # likewise, for rows that several threads share

@@ -63,13 +63,15 @@ class Head:
         if (high - low) // width >= slots:
             return None
         ends, codes, cells = progression(low, high, width), rows.codes, 0.0
-        for end in ends.tolist():
-            held = sum(len(run.ending(end - 1, end)) for run in runs)
+        for end in ends.tolist():  # keys are taken to be equally frequent, and independent in each run and in the rows
             inside = len(rows) if first == high == end else _inside(rows, end - width, end)
-            # keys are taken to be equally frequent
-            cells += held + (1 - exp(-inside / codes)) * max(codes - held, 0)
+            missing = codes * exp(-inside / codes)
+            for run in runs:
+                missing *= max(1 - len(run.ending(end - 1, end)) / codes, 0)
+            cells += codes - missing
         places = int(cells / plan.policy.head_filled) // ends.size
-        return Head(plan, ends, min(places, codes + codes // 4) + 8) if places >= codes else None
+        # with room for some new keys: otherwise each of them would begin another head
+        return Head(plan, ends, min(places, codes + codes // 4) + 8) if places >= codes + codes // 16 else None
 
     @property
     def takes_cells(self) -> bool:
