@@ -419,7 +419,7 @@ def close(
         others = None
         if plan.session_gaps and not (flush or plan.fill or state.watermark is None):
             assert isinstance(state.store, SessionStore)
-            state.store, others = state.store.ending(after, until)
+            state.store, others = state.store.ending(after, until)  # cells of other keys are not read
         if state.store.runs and _may_close(state, after, until, flush):
             parts = [*_answer(state, reached, after, until, flush, quiet), *parts]
         elif state.postponed:
