@@ -18,7 +18,7 @@ from slicing.columns.key_columns import Column, check_key_type, column_of, typed
 from slicing.columns.key_tables import WordTable
 from slicing.columns.order import distinct, inverse, order_by, stable_order
 from slicing.columns.values import result_type
-from slicing.kernels.cells import by_rank
+from slicing.kernels.cells import by_rank, chosen_in_order
 from slicing.kernels.table import hash_words
 from slicing.system.arrays import Array, Codes, Ints, Unsigned
 from slicing.system.threads import SHARE, Share
@@ -118,10 +118,14 @@ class KeyTable:
         in_order, _ = self._whole_order()
         if codes.size == size and (codes[1:] > codes[:-1]).all():
             return in_order
-        place = np.full(size, -1)
-        place[codes] = np.arange(codes.size)
-        place = place.take(in_order)
-        return place.take((place >= 0).nonzero()[0])
+        if codes.size < FEW:
+            place = np.full(size, -1)
+            place[codes] = np.arange(codes.size)
+            place = place.take(in_order)
+            return place.take((place >= 0).nonzero()[0])
+        places, out = np.full(size, -1, np.int32), np.empty(codes.size + 1, np.int64)
+        chosen_in_order(in_order, np.ascontiguousarray(codes), places, out)  # 8000 of 20,000: 108 -> 36 us
+        return out[:-1]
 
     def order_of_groups(self, codes: Ints, each: Ints) -> Ints:
         """The positions in ``codes``, group by group (``each``: the size of each group), and within a group by key.

@@ -127,6 +127,19 @@ def grid_meta(held, ends, code, words, meta):
 
 
 @kernel
+def chosen_in_order(order, codes, place, out):
+    """The positions of distinct codes in the order of all codes. ``place``: -1 for each code; ``out`` has one place
+    more than there are codes."""
+    for i in range(codes.size):
+        place[np.uint64(codes[i])] = i
+    n = np.int64(0)
+    for i in range(order.size):
+        at = place[np.uint64(order[i])]
+        out[n] = at
+        n += at >= 0
+
+
+@kernel
 def by_rank(codes, each, rank, room, out):
     """The positions of the codes of adjacent groups, sorted within each group by the rank of the code. ``room``: a zero
     for each rank; ``out`` has one entry more than there are codes."""

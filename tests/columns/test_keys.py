@@ -469,6 +469,9 @@ def test_many_integers_are_ordered_over_all_of_their_type(type: str, least: int,
     for some in (keys[:9000], keys):
         table.encode([pa.array(some)])
         assert np.array_equal(keys[table.order(np.arange(len(table)))], np.sort(some))
+        for share in (0.3, 0.6, 0.9):
+            codes = rng.permutation(len(table))[: int(share * len(table))]
+            assert np.array_equal(keys[codes[table.order(codes)]], np.sort(keys[codes]))
 
 
 def test_no_rows() -> None:
