@@ -92,10 +92,12 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
     unsigned = value.family == UNSIGNED
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
-        total = Total.of(b[0], value.type == pa.uint64())
-        overflow = total.high != (0 if unsigned else total.low.view(np.int64) >> 63)
-        sums = _whole(b[0], total.low if unsigned else total.low.view(np.int64), overflow)
-        return Lowered(sums.array.view(value.type), sums.overflow) if value.family == DURATION else sums
+        if unsigned:
+            total = Total.of(b[0], value.type == pa.uint64())
+            return _whole(b[0], total.low, total.high != 0)
+        sums, overflow = Total.words(b[0])
+        array = array_of(sums, _empty(b[0]))
+        return Lowered(array.view(value.type) if value.family == DURATION else array, overflow)
 
     type = value.type if value.family == DURATION else pa.uint64() if unsigned else pa.int64()
     return BoundAggregate(lanes, type, lower, TOTAL, kinds.TOTAL if _is_narrow(value) else None)

@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slicing.cells.blocks import FEW
 from slicing.columns.values import ValueType
+from slicing.kernels.numbers import whole_sums
 from slicing.system.arrays import Ints, Mask, Unsigned
 
 
@@ -31,6 +33,19 @@ class Total(NamedTuple):
             top = top + (block[:, 0] >> 1) + (carried < low)
             low = carried
         return Total(low, top)
+
+    @staticmethod
+    def words(block: Ints) -> tuple[Ints, Mask | None]:
+        """The signed sums of a BASIC_I block as words, and which of them do not fit; None if all do."""
+        if len(block) < FEW:
+            total = Total.of(block, False)
+            sums = total.low.view(np.int64)
+            beyond = (total.high != sums >> 63) & (block[:, 0] != 0)
+            return sums, beyond if beyond.any() else None
+        columns = map(np.ascontiguousarray, block.T[:3])
+        sums, beyond = np.empty(len(block), np.int64), np.empty(len(block), np.bool_)
+        some = whole_sums(*columns, sums, beyond)  # 8000 sums 90 -> 6 us
+        return sums, beyond if some else None
 
     @staticmethod
     def of_decimals(blocks: list[Ints], value: ValueType) -> tuple[Total, Mask]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from slicing.kernels.cells import NEAR
-from slicing.kernels.combine import SHIFT
+from slicing.kernels.combine import LOW, SHIFT
 from slicing.kernels.floats import floats, order_key
 from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import fetch
@@ -55,3 +55,15 @@ def _numbers(cells, order, word, form, column):
         for i in range(order.size):
             c = np.uint64(order[np.uint64(i)])
             numbers[np.uint64(i)] = ((cells[c, 2] << SHIFT) + cells[c, 1]) / cells[c, 0]
+
+
+@kernel
+def whole_sums(count, low, high, out, beyond):
+    """Sums of integers by halves as words, and which of them do not fit a word. Returns the number of these."""
+    n = np.int64(0)
+    for i in range(out.size):
+        top = high[i] + (low[i] >> SHIFT)
+        out[i] = (top << SHIFT) | (low[i] & LOW)
+        beyond[i] = (count[i] != 0) & (top >> SHIFT != out[i] >> 63)
+        n += beyond[i]
+    return n
