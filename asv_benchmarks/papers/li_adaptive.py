@@ -23,6 +23,7 @@ from asv_benchmarks.papers import data
 from asv_benchmarks.papers.data import SHARES
 from asv_benchmarks.papers.figure import Effort, Figure, Finding, Measured, Outcome, Panel, Value, short
 from asv_benchmarks.papers.timing import Answer, check
+from slicing.query.policy import DEFAULT, Policy
 
 WIDTHS = {
     "narrow": {"n": sl.count(), "total": sl.sum("len")},
@@ -82,8 +83,8 @@ class Stream:
 
 
 class Slices:
-    def __init__(self, query: Query, width: str = "narrow") -> None:
-        self.operators = [sl.Operator(query.spec(width))]
+    def __init__(self, query: Query, width: str = "narrow", policy: Policy = DEFAULT) -> None:
+        self.operators = [sl.Operator(query.spec(width), policy=policy)]
 
     def push(self, batch: pa.RecordBatch) -> list[pa.Table]:
         self.outs = [operator.push(batch) for operator in self.operators]
@@ -258,10 +259,10 @@ def most_held(stream: Stream, partial: float, row: int) -> tuple[dict[str, float
 
 
 def a_cell(query: Query, width: str) -> float:
-    """Bytes of a cell of several rows, of which the operator has many, without the table of keys."""
+    """Bytes of a cell of several rows as it is worked on, not packed, without the table of keys."""
     key = np.tile(np.arange(2000), 4)
     rows = data.batch(np.full(key.size, START), key=key, len=key, source=np.zeros(key.size, np.int8), ttl=key)
-    way = Slices(query, width)
+    way = Slices(query, width, Policy(packed_cells=1 << 60))
     way.push(rows)
     return way.state() / way.outs[0].stats.cells
 
