@@ -44,7 +44,7 @@ class Total(NamedTuple):
             return sums, beyond if beyond.any() else None
         columns = map(np.ascontiguousarray, block.T[:3])
         sums, beyond = np.empty(len(block), np.int64), np.empty(len(block), np.bool_)
-        some = whole_sums(*columns, sums, beyond)  # 8000 sums 90 -> 6 us
+        some = whole_sums(*columns, sums, beyond)  # 8000 sums 182 -> 7 us (loaded machine)
         return sums, beyond if some else None
 
     @staticmethod
