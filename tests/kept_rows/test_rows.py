@@ -773,3 +773,15 @@ def test_counts_by_key_of_a_stream_in_order_wait_for_rows_that_may_come_late(win
     found = pa.concat_tables([*parts, op.flush().windows])
     alike = [("window_end", "ascending"), ("k", "ascending"), ("rank_start", "ascending")]
     assert found.sort_by(alike).equals(sl.aggregate(rows, spec).sort_by(alike)) and found.num_rows > 10
+
+
+def test_a_late_row_changes_only_the_windows_that_hold_it() -> None:
+    """Windows of rows behind it are the same as before, although they come later in the order of all rows."""
+    aggs = {"n": sl.count(), "total": sl.sum("v")}
+    spec = sl.Spec("t", {"w": sl.per_row(2)}, aggs, watermark=sl.bounded(0), allowed_lateness=1000, emit="changes")
+    op, origin = sl.Operator(spec), 1_700_000_000_000_000_000
+    for times in (range(0, 50, 10), range(50, 100, 10)):
+        op.push(pa.table({"t": [origin + t for t in times], "v": list(times)}))
+    out = op.push(pa.table({"t": [origin + 15, origin + 100], "v": [1, 1]}))
+    found = [(row["window_end"] - origin, row["n"], row["total"], row["op"]) for row in out.windows.to_pylist()]
+    assert found == [(15, 1, 1, "+"), (90, 1, 90, "+")]

@@ -390,3 +390,32 @@ def test_a_cell_of_any_numbers_is_held_once(nulls: float) -> None:
         assert out.stats.cells == other.stats.cells <= keys
         hot += op._now.store.head is not None
     assert hot > 40
+
+
+def test_a_sum_of_nothing_but_nulls_in_a_head_is_null() -> None:
+    aggs = {
+        "n": sl.count(),
+        "total": sl.sum("x"),
+        "mean": sl.mean("x"),
+        "whole": sl.sum("i"),
+        "chosen": sl.sum("i").where("f"),
+    }
+    op = sl.Operator(query(aggs=aggs, watermark=sl.manual()))
+    key = np.tile(np.arange(40), 5)
+    none = key % 2 == 1
+    rows = {
+        "t": np.zeros(200, np.int64),
+        "k": key,
+        "x": pa.array(key * 0.5, mask=none),
+        "i": pa.array(key, mask=none),
+        "f": ~none,
+    }
+    for _ in range(4):
+        op.push(pa.table(rows))
+    assert op._now.store.head is not None
+    for row in op.flush().windows.to_pylist():
+        assert row["n"] == 20
+        found = [row[name] for name in ("total", "mean", "whole", "chosen")]
+        assert found == (
+            [None] * 4 if row["k"] % 2 else [10.0 * row["k"], 0.5 * row["k"], 20 * row["k"], 20 * row["k"]]
+        )
