@@ -404,10 +404,10 @@ def test_a_sum_of_nothing_but_nulls_in_a_head_is_null() -> None:
     key = np.tile(np.arange(40), 5)
     none = key % 2 == 1
     rows = {
-        "t": np.zeros(200, np.int64),
+        "t": np.full(200, 1_700_000_000_000_000_000),
         "k": key,
         "x": pa.array(key * 0.5, mask=none),
-        "i": pa.array(key, mask=none),
+        "i": pa.array(key << 40, mask=none),
         "f": ~none,
     }
     for _ in range(4):
@@ -417,5 +417,5 @@ def test_a_sum_of_nothing_but_nulls_in_a_head_is_null() -> None:
         assert row["n"] == 20
         found = [row[name] for name in ("total", "mean", "whole", "chosen")]
         assert found == (
-            [None] * 4 if row["k"] % 2 else [10.0 * row["k"], 0.5 * row["k"], 20 * row["k"], 20 * row["k"]]
+            [None] * 4 if row["k"] % 2 else [10.0 * row["k"], 0.5 * row["k"], 20 * row["k"] << 40, 20 * row["k"] << 40]
         )
