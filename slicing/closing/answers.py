@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
-from slicing.columns.order import order_by
+from slicing.columns.order import order_by, picked
 from slicing.kernels.windows import named_rows
 from slicing.query.plan import Plan
 from slicing.system.arrays import Array, Ints, Mask
@@ -83,8 +83,8 @@ class Answers:
         elif shown is None:
             blocks = tuple([block.take(index, axis=0) for block in blocks])
         ranks, shows = (None if c is None else c.take(index, axis=0) for c in (self.ranks, shown))
-        columns = (self.window.take(index), self.start.take(index), self.end.take(index), self.code.take(index))
-        return Answers(*columns, blocks, ranks=ranks, shows=shows)
+        window, start, end = picked(self.window, index), picked(self.start, index), picked(self.end, index)
+        return Answers(window, start, end, self.code.take(index), blocks, ranks=ranks, shows=shows)
 
     @staticmethod
     def together(parts: Sequence[Answers]) -> Answers:

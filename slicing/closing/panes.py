@@ -19,7 +19,7 @@ from slicing.cells.blocks import Block, identity
 from slicing.cells.table import Cells, concatenated, places_among
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
-from slicing.columns.order import alike, begins, changes, inverse, none, order_by, ranges, stable_order
+from slicing.columns.order import alike, all_alike, begins, changes, inverse, none, order_by, ranges, stable_order
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart
@@ -110,9 +110,13 @@ class Found(NamedTuple):
             pane=self.pane[which], code=self.code[which], first=self.first[which], last=self.last[which]
         )
 
+    def by_key(self, column: Ints) -> Ints:
+        """A column of the panes for each key of a pane."""
+        return alike(column[0], self.pane.size) if column.size == 1 else column.take(self.pane)
+
     def answers(self, plan: Plan, blocks: Sequence[Block]) -> Answers:
-        type, start, end = (column.take(self.pane) for column in (self.type, self.start, self.end))
-        return Answers(plan.numbered(type), start, end, self.code, tuple(blocks))
+        window, start, end = map(self.by_key, (plan.numbered(self.type), self.start, self.end))
+        return Answers(window, start, end, self.code, tuple(blocks))
 
     def parts(self, plan: Plan, pieces: Sequence[Cells]) -> Answers:
         """The answers that hold only the new cells."""
@@ -131,7 +135,7 @@ class Found(NamedTuple):
         if added is not None:
             held, blocks = added
             return (self if held.all() else self.of_keys(held)).answers(plan, blocks), held
-        first, last, cells = _places(table, self.start[self.pane], upto, self.code)
+        first, last, cells = _places(table, self.by_key(self.start), upto, self.code)
         held = first < last
         some = self if held.all() else self.of_keys(held)
         return some.answers(plan, _combined(plan, cells, first[held], last[held])), held
@@ -144,8 +148,7 @@ def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Se
     """
     if not found.code.size or not plan.adds_up:
         return None
-    new = changes(found.pane, upto)
-    at = np.append(new.nonzero()[0], new.size).tolist()
+    at = _pieces(found, upto)
     if len(at) - 1 > FEW:
         return None
     alone = _of_one_slice(found, table, upto) if len(at) == 2 else None
@@ -165,6 +168,14 @@ def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Se
         for lane, block, partials in zip(plan.lanes, blocks, cells.blocks, strict=True):
             combine(lane.kind, into, source, block, partials)
     return held, blocks if held.all() else tuple([block[held] for block in blocks])
+
+
+def _pieces(found: Found, upto: Ints) -> list[int]:
+    """The bounds of runs of keys of one pane with equal times."""
+    if found.start.size == 1 and all_alike(upto):
+        return [0, upto.size]
+    new = changes(found.pane, upto)
+    return [*new.nonzero()[0].tolist(), new.size]
 
 
 def _of_one_slice(found: Found, table: Cells, upto: Ints) -> tuple[Mask, Sequence[Block]] | None:

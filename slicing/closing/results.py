@@ -17,7 +17,7 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names, Pieces, array_of, repeated, texts
 from slicing.columns.dictionaries import coded
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import order_by, sorting, stable_order
+from slicing.columns.order import all_alike, order_by, picked, sorting, stable_order
 from slicing.columns.values import NOWHERE, taken
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
@@ -45,9 +45,7 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
 
 def _of_one_window(answers: Answers) -> bool:
     """Whether all rows are of one window. Then only keys are sorted (10,000 rows 0.40 -> 0.15 ms)."""
-    columns = answers.start, answers.end, answers.window
-    alone = all(column.size and column[0] == column[-1] for column in columns)
-    return alone and all(bool((column == column[0]).all()) for column in columns)
+    return all_alike(answers.end) and all_alike(answers.start) and all_alike(answers.window)
 
 
 def to_table(
@@ -73,7 +71,7 @@ def to_table(
     order = None if ordered and mark is None else in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)
-        mark, timing = (None if c is None else c[order] for c in (mark, timing))
+        mark, timing = (None if c is None else picked(c, order) for c in (mark, timing))
         void = None if void is None else void[order]
     few = isinstance(answers.blocks, tuple) and answers.window.size <= plan.policy.piece
     aggs = (_aggregates if few else _in_pieces)(
@@ -135,7 +133,7 @@ def windows(
 
 def _timings(size: int, timing: Ints | None) -> pa.Array:
     """The column ``timing``. Usually all panes of a push have the same timing."""
-    if timing is None or (timing == timing[0]).all():
+    if timing is None or all_alike(timing):
         return repeated(TIMINGS[1 if timing is None else int(timing[0])], size)
     return texts(TIMINGS).take(array_of(timing))
 

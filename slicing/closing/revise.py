@@ -21,11 +21,13 @@ from slicing.closing.settle import news
 from slicing.closing.too_many import check_due
 from slicing.columns.keys import KeyTable
 from slicing.columns.lazy import lazy
-from slicing.columns.order import alike, changes, distinct, none, order_by
+from slicing.columns.order import alike, all_alike, changes, distinct, none, order_by
 from slicing.kernels.again import number_again
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
 from slicing.system.arrays import Codes, Ints, Mask
+from slicing.system.replace import but
+from slicing.windows.bounds import FOREVER
 
 PLACES, FEWEST_PLACES = 8, 1024  # bounds of the table of places: places per count, and counts that are always allowed
 MOST_SOUGHT = 64  # up to this many windows are searched one by one
@@ -78,7 +80,8 @@ class Revisions:
         """
         once = self._by_table(answers, order)
         if once is not None:
-            return once[0].without(horizon), once[1]
+            counted, number, earliest = once
+            return counted if earliest > horizon else counted.without(horizon), number
         size = self.count.size
         names = ("code", "start", "window", "end")
         columns = [np.concatenate([getattr(self, name), getattr(answers, name)]) for name in names]
@@ -95,8 +98,9 @@ class Revisions:
         found = Revisions(window, start, end, code, before + each - known)
         return found.without(horizon), number[size:]
 
-    def _by_table(self, answers: Answers, order: Ints) -> tuple[Revisions, Ints] | None:
-        """As :meth:`numbered`, for few windows that come in their order: nothing is sorted. None if they do not."""
+    def _by_table(self, answers: Answers, order: Ints) -> tuple[Revisions, Ints, int] | None:
+        """As :meth:`numbered`, for few windows that come in their order: nothing is sorted. None if they do not. No
+        window is dropped; the third result is the end of the earliest one."""
         found = None if self._places is None else self._places.numbered(self.count, answers, order)
         if found is None:
             return None
@@ -107,9 +111,9 @@ class Revisions:
             window, start, end, code = (np.concatenate([one, other.take(fresh)]) for one, other in pairs)
             counted = Revisions(window, start, end, code, count)
         else:
-            counted = replace(self, count=count)
+            counted = but(self, count=count)
         counted.__dict__["_places"] = places
-        return counted, number
+        return counted, number, min(places.heads[2, : places.windows].tolist(), default=FOREVER)
 
     @lazy
     def _places(self) -> _Places | None:
@@ -133,19 +137,22 @@ class _Places(NamedTuple):
     ) -> tuple[_Places, Ints, Ints, Ints] | None:
         """Count these windows once more. Returns the new places, all counts, how often each window was counted before,
         and which windows are new. None if there are too many windows, or if they do not come in their order."""
-        new, size, rows = np.stack([answers.window, answers.start, answers.end]), answers.code.size, self.windows
+        size, rows, each = answers.code.size, self.windows, (answers.window, answers.start, answers.end)
+        alone = size > 0 and all_alike(order) and all([all_alike(column) for column in each])
+        new = np.array([column[:1] for column in each]) if alone else np.stack(each)
+        runs = 1 if alone else int(np.count_nonzero(changes(*new)))
         codes = max(int(answers.code.max(initial=-1)) + 1, self.where.shape[1])
         codes += codes // 4 if codes > self.where.shape[1] else 0  # room for some new keys
         most = PLACES * (count.size + size + FEWEST_PLACES) // max(codes, 1)
-        most = min(most, rows + int(np.count_nonzero(changes(*new))), MOST_SOUGHT)
+        most = min(most, rows + runs, MOST_SOUGHT)
         if most < rows:
             return None
         heads, where = self.heads.copy(), np.zeros((most, codes), np.int32)
         where[:rows, : self.where.shape[1]] = self.where
         latest, (number, fresh, more) = np.full(count.size + size, -1), np.empty((3, size), np.int64)
         count = count.copy()
-        arguments = heads, rows, where, new, answers.code, np.ascontiguousarray(order)
-        found, windows = number_again(*arguments, count, latest, number, fresh, more)
+        order = np.ascontiguousarray(order[:1] if alone else order)
+        found, windows = number_again(heads, rows, where, new, answers.code, order, count, latest, number, fresh, more)
         if found < 0:
             return None
         if found:

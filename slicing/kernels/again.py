@@ -18,14 +18,16 @@ def _window_of(window, start, end, heads, known):
 def number_again(heads, windows, where, asked, asked_code, order, count, latest, number, fresh, more):
     """Count windows ``asked`` once more: the ``number`` of each so far, from 0, and which ones are new.
 
-    ``asked`` has (window, start, end) in runs. ``heads`` are the ``windows`` known so far. ``where`` has a row for each
-    of them: the position in ``count`` (from 1) for each key; new positions are written there. ``more`` counts the
-    ``fresh`` ones. Returns the number of new ones and the number of windows after it. Returns -1 if there is no room
-    for all windows, or if results of one window and key are not in their ``order``.
+    ``asked`` has (window, start, end) in runs, or once if all are of one window and one ``order``. ``heads`` are the
+    ``windows`` known so far. ``where`` has a row for each of them: the position in ``count`` (from 1) for each key; new
+    positions are written there. ``more`` counts the ``fresh`` ones. Returns the number of new ones and the number of
+    windows after it. Returns -1 if there is no room for all windows, or if results of one window and key are not in
+    their ``order``.
     """
     n, found, size = np.int64(0), np.int64(-1), np.int64(count.size)
+    step = np.int64(asked.shape[1] > 1)
     for at in range(asked_code.size):
-        window, start, end = asked[0, at], asked[1, at], asked[2, at]
+        window, start, end = asked[0, step * at], asked[1, step * at], asked[2, step * at]
         if found < 0 or heads[2, found] != end or heads[1, found] != start or heads[0, found] != window:
             found = _window_of(window, start, end, heads, windows)
             if found == windows:
@@ -40,7 +42,7 @@ def number_again(heads, windows, where, asked, asked_code, order, count, latest,
             where[found, code] = of + 1
             fresh[n], more[n] = at, 0
             n += 1
-        if latest[of] >= 0 and order[latest[of]] >= order[at]:
+        if latest[of] >= 0 and order[step * latest[of]] >= order[step * at]:
             return np.int64(-1), windows
         latest[of] = at
         if of < size:

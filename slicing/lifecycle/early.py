@@ -19,7 +19,7 @@ from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
 from slicing.closing.open_runs import PushedRuns, reported
 from slicing.closing.panes import EARLY, LAST, LATE, ON_TIME, Found, Kept, Panes, news_by_push, news_by_time
-from slicing.closing.revise import windows_changed
+from slicing.closing.revise import Revisions, windows_changed
 from slicing.closing.settle import news
 from slicing.closing.ways import Closing
 from slicing.columns.order import distinct, none
@@ -87,6 +87,8 @@ def _beside(state: State, cells: Cells) -> PushedRuns:
 
 
 def _put_apart(state: State, cells: Cells, judged: int) -> None:
+    if not len(cells):
+        return
     more = Apart(store_for(state.plan).beside(cells), judged, state.epoch)
 
     def alike(one: int, other: int) -> bool:
@@ -187,7 +189,7 @@ def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[P
         of_group = np.flatnonzero(group.windows[complete.window] & np.isin(complete.window, plan.timed))
         if of_group.size and group.fired >= 0:
             found = Found.whole(complete, of_group, type[of_group])
-            was, _ = found.up_to(plan, kept.table(_before(kept, group)), found.end[found.pane])
+            was, _ = found.up_to(plan, kept.table(_before(kept, group)), found.by_key(found.end))
             panes.append(Panes.of(was, 2 * LAST, EARLY))
     return panes
 
@@ -220,8 +222,8 @@ def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, pa
         timing = np.where(early, EARLY, ON_TIME).take(found.pane)
         return [Panes(found.parts(plan, pieces), places.take(found.pane), timing)]
     found = found if early.all() else found.of_keys(early.take(found.pane))
-    order = places.take(found.pane)
-    now, _ = found.up_to(plan, kept.table(), found.cut.take(found.pane))
+    order = found.by_key(places)
+    now, _ = found.up_to(plan, kept.table(), found.by_key(found.cut))
     if plan.spec.emit == "updates":
         return [Panes.of(now, order, EARLY)]
     panes = [Panes.of(now, 2 * order + 1, EARLY)]
@@ -240,7 +242,7 @@ def _were_of(kept: Kept, found: Found, before: Ints) -> list[tuple[Answers, Mask
 
     Rows that came behind a watermark are only in panes of cuts after that watermark.
     """
-    upto = before[found.pane]
+    upto = found.by_key(before)
     known = np.zeros(upto.size, np.int64)
     for at, some in enumerate(kept.apart):
         known |= (some.judged < upto).astype(np.int64) << at
@@ -279,7 +281,7 @@ def settle(state: State, reached: int, kept: Kept | None = None) -> None:
     done: list[Cells] = []
     if not state.apart:
         return
-    fired = min((group.fired for group in _groups(state)), default=None)
+    fired = min([state.fired.get(plan.names[number], -1) for number in plan.early.fired_numbers], default=None)
     for known in state.apart:
         all_fired = fired is None or known.epoch <= fired
         if all_fired and (known.judged == BEGIN or _all_passed(plan, known, reached)):
@@ -356,7 +358,7 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
     found = news_by_push(plan, pieces, _types(plan, group.windows), after)
     if emit == "parts":
         return [Panes.of(found.parts(plan, pieces), 0, EARLY)]
-    end = found.end[found.pane]
+    end = found.by_key(found.end)
     now, _ = found.up_to(plan, kept.table(), end)
     if emit == "updates":
         return [Panes.of(now, 0, EARLY)]
@@ -403,14 +405,22 @@ def numbered(
         panes.append(Panes(again, mark, np.where(mark == 0, ON_TIME, LATE)))
     found = _together(plan, panes)
     if plan.spec.emit != "changes" and len(found.answers):
-        counted = np.ones(len(found.answers), np.bool_)
-        if plan.bound_rows:  # windows of kept rows are emitted once, and several may be equal
-            counted = ~np.isin(found.answers.window, [window.number for window in plan.bound_rows.values()])
-        order = np.zeros(len(found.answers), np.int64)
-        some = found.answers if counted.all() else found.answers.take(counted)
-        state.revisions, order[counted] = state.revisions.numbered(some, found.order[counted], state.horizon)
-        found = found._replace(order=order)
+        state.revisions, order = _counted(state, found)
+        found = Panes(found.answers, order, found.timing)
     return found
+
+
+def _counted(state: State, panes: Panes) -> tuple[Revisions, Ints]:
+    """The revisions after these panes, and each pane's revision."""
+    plan, answers = state.plan, panes.answers
+    if not plan.bound_rows:
+        return state.revisions.numbered(answers, panes.order, state.horizon)
+    # windows of kept rows are emitted once, and several may be equal
+    counted = ~np.isin(answers.window, [window.number for window in plan.bound_rows.values()])
+    revision = np.zeros(len(answers), np.int64)
+    some, order = answers.take(counted), panes.order[counted]
+    revisions, revision[counted] = state.revisions.numbered(some, order, state.horizon)
+    return revisions, revision
 
 
 def rows_of(state: State, panes: Sequence[Panes]) -> pa.Table:

@@ -8,7 +8,7 @@ they go into the store.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
@@ -23,7 +23,7 @@ class Apart:
     epoch: int
 
     def but(self, store: Store) -> Apart:
-        return replace(self, store=store)
+        return Apart(store, self.judged, self.epoch)
 
 
 def with_cells(apart: tuple[Apart, ...], more: Apart, alike: Callable[[int, int], bool]) -> tuple[Apart, ...]:
