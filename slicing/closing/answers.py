@@ -76,15 +76,15 @@ class Answers:
             yield Answers(*columns, blocks, self.ordered, ranks, self.shows)
 
     def take(self, index: Ints | Mask) -> Answers:
-        index = index.nonzero()[0] if index.dtype == np.bool_ else index
+        at = index.nonzero()[0] if index.dtype == np.bool_ else index
         blocks, shown = self.whole(), self.shows
         if shown is None and len(self) and _by_word(blocks):  # select later, from the few words that are read
             shown = np.arange(len(self))
         elif shown is None:
-            blocks = tuple([block.take(index, axis=0) for block in blocks])
-        ranks, shows = (None if c is None else c.take(index, axis=0) for c in (self.ranks, shown))
-        window, start, end = picked(self.window, index), picked(self.start, index), picked(self.end, index)
-        return Answers(window, start, end, self.code.take(index), blocks, ranks=ranks, shows=shows)
+            blocks = tuple([block.take(at, axis=0) for block in blocks])
+        ranks, shows = (None if c is None else c.take(at, axis=0) for c in (self.ranks, shown))
+        window, start, end = picked(self.window, at), picked(self.start, at), picked(self.end, at)
+        return Answers(window, start, end, self.code.take(at), blocks, ranks=ranks, shows=shows)
 
     @staticmethod
     def together(parts: Sequence[Answers]) -> Answers:

@@ -130,7 +130,7 @@ def all_alike(column: Ints) -> bool:
     return column.strides == (0,) or bool(column[0] == column[-1] and (column == column[0]).all())
 
 
-def picked(column: Ints, index: Ints) -> Ints:
+def picked(column: Ints, index: Array) -> Ints:
     """``column.take(index)``. Equal numbers made by :func:`alike` stay such an array."""
     return alike(column[0], index.size) if column.strides == (0,) and column.size else column.take(index)
 
