@@ -17,6 +17,7 @@ from slicing.cells.combining import AUTO
 from slicing.cells.lanes import Feed, Lane
 from slicing.closing.emit import answered
 from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spans, differences, totals
+from slicing.columns.order import distinct
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import least_of, sums_of
@@ -26,6 +27,7 @@ from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Bytes, Ints
 
 FEWEST = 4  # with fewer rows a window on average, cells do not pay
+SPARSE = 64  # with more rows a window, positions are sorted, which is cheaper than to mark them among all rows
 _ZERO = np.int64(0)
 
 
@@ -47,9 +49,7 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
     """Partials of ranges, combined from cells that are cut where any range begins or ends."""
     bottom, top = int(first.min()), int(last.max())
     rows, first, last = rows.part(slice(bottom, top)), first - bottom, last - bottom
-    is_cut = np.zeros(len(rows) + 1, np.bool_)
-    is_cut[first], is_cut[last] = True, True
-    cuts = np.flatnonzero(is_cut)
+    cuts = _cuts(first, last, len(rows))
     first, last, sizes = np.searchsorted(cuts, first), np.searchsorted(cuts, last), np.diff(cuts)
     depth = np.bincount(first, minlength=cuts.size) - np.bincount(last, minlength=cuts.size)
     seen = np.cumsum(depth)[:-1] > 0
@@ -58,6 +58,15 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
         rows = rows.take(np.repeat(begin - left[:-1], sizes[seen]) + np.arange(left[-1]))
         first, last, cuts = number[first], number[last], left
     return answered(plan, lanes, range_partials(rows, cuts[:-1], cuts[1:], lanes), first, last)
+
+
+def _cuts(first: Ints, last: Ints, rows: int) -> Ints:
+    """The positions at which any range begins or ends."""
+    if SPARSE * first.size < rows:
+        return distinct(np.concatenate((first, last)))
+    is_cut = np.zeros(rows + 1, np.bool_)
+    is_cut[first], is_cut[last] = True, True
+    return is_cut.nonzero()[0]
 
 
 @dataclass(frozen=True)
