@@ -73,15 +73,11 @@ def to_table(
         answers = answers.take(order)
         mark, timing = (None if c is None else picked(c, order) for c in (mark, timing))
         void = None if void is None else void[order]
-    few = isinstance(answers.blocks, tuple) and answers.window.size <= plan.policy.piece
-    aggs = (_aggregates if few else _in_pieces)(
-        plan, answers, pools
-    )  # comes first: windows at rows get their starts when their ranges are read
+    aggs = _results(plan, answers, pools, void)  # first: windows at rows get their starts when their ranges are read
     starts = not plan.open_start or answers.start.min() > BEGIN
-    no_start = None if starts else answers.start == BEGIN
     columns = [
         plan.name_arrays.take(answers.window) if answers.names is None else answers.names,
-        plan.measure.array(answers.start, no_start),
+        plan.measure.array(answers.start, None if starts else answers.start == BEGIN),
         plan.measure.array(answers.end),
     ]
     if keys is not None:
@@ -89,19 +85,32 @@ def to_table(
     if plan.spec.ranks_rows:
         ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
         columns += [array_of(rank, None if len(plan.names) == 1 else rank < 0) for rank in ranks.T]
+    columns += aggs
+    if plan.spec.trigger is not None or plan.spec.emit != "final":
+        columns += _about_reports(plan, len(answers), mark, timing)
+    return pa.Table.from_arrays(columns, schema=plan.result_schema)
+
+
+def _results(plan: Plan, answers: Answers, pools: Pools, void: Mask | None) -> list[pa.Array | pa.ChunkedArray]:
+    """The columns of aggregates; null where ``void`` is set."""
+    few = isinstance(answers.blocks, tuple) and answers.window.size <= plan.policy.piece
+    aggs = (_aggregates if few else _in_pieces)(plan, answers, pools)
     if void is not None:
         aggs = [nulled(array, void) for array in aggs]
     for at, type in plan.coded.items():
         aggs[at] = coded(aggs[at], type)
-    columns += aggs
-    if plan.spec.trigger is not None:
-        columns.append(_timings(len(answers), timing))
+    return aggs
+
+
+def _about_reports(plan: Plan, size: int, mark: Ints | None, timing: Ints | None) -> list[pa.Array]:
+    """The columns ``timing``, and ``revision`` or ``op``."""
+    columns = [] if plan.spec.trigger is None else [_timings(size, timing)]
     if plan.spec.emit in ("updates", "parts"):
-        columns.append(array_of(np.zeros(len(answers), np.int64) if mark is None else mark))
+        columns.append(array_of(np.zeros(size, np.int64) if mark is None else mark))
     if plan.spec.emit == "changes":
-        sign = np.ones(len(answers), np.int64) if mark is None else mark
+        sign = np.ones(size, np.int64) if mark is None else mark
         columns.append(plan.once("signs", lambda: Names(["-", "+"])).take(sign & 1))
-    return pa.Table.from_arrays(columns, schema=plan.result_schema)
+    return columns
 
 
 def windows(

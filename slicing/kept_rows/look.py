@@ -15,7 +15,7 @@ import numpy as np
 from slicing.closing.answers import Answers
 from slicing.columns.keys import KeyTable
 from slicing.columns.lazy import lazy
-from slicing.columns.order import ranges, stable_order
+from slicing.columns.order import distinct, ranges, stable_order
 from slicing.kept_rows import of_stream, remembered, waiting
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.final import FinalRows, Run, by_code
@@ -46,27 +46,33 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
         return KeyLook(store, None, None, until, runs, rest, NONE, NONE) if runs or waits else None
     final = final.known(max((run.codes for run in runs), default=0))
     fresh = _lifted(store, runs, final.ranked) if runs else []
-    awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.rows.windows) else NONE
+    awake = np.flatnonzero(final.wakes < until) if any([w.wakes for w in plan.rows.windows]) else NONE
     over = NONE if plan.idle is None else store.quiet.over(plan.idle, until)
-    wanted = [codes for codes in (awake, over) if codes.size]
-    if also is not None:
-        wanted.append(also.code)
-    if not wanted and not fresh and not waits:
+    if also is None and not (awake.size or over.size or fresh or waits):
         return None
-    codes = np.unique(np.concatenate(wanted)) if wanted else NONE
+    codes = distinct(np.concatenate((awake, over, NONE if also is None else also.code)))
     final = final.known(int(codes[-1]) + 1 if codes.size else 0)
     calm: View | None = None
     few = len(final) > plan.policy.alone_rows * sum(map(len, fresh))
     if fresh and few and not (flush or plan.rows.as_slices or plan.spec.revises):
         fresh, calm = _divided(store, final, fresh, codes, until)
-    everything = flush or not plan.spec.by or not plan.rows.by_key
-    if fresh and not everything:
-        new = fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64)
-        codes = np.union1d(codes, new) if codes.size else new
-    older = final.of(None if everything else codes) if len(final) and (flush or fresh or codes.size) else []
+    older = _older(store, final, fresh, codes, flush)
     view = _view(store, final, [*older, *fresh], until, flush) if older or fresh else None
     quiet = store.quiet if plan.idle is None else store.quiet.known(final.gone.size)
     return KeyLook(but(store, final=final, quiet=quiet), view, calm, until, runs, rest, awake, over)
+
+
+def _older(store: KeyRows, final: FinalRows, fresh: list[Run], codes: Ints, flush: bool) -> list[Run]:
+    """Earlier rows that windows are shown: of the keys of fresh rows, and of ``codes``."""
+    plan = store.plan
+    if not len(final) or not (flush or fresh or codes.size):
+        return []
+    if flush or not plan.spec.by or not plan.rows.by_key:
+        return final.of(None)
+    if fresh:
+        new = fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64)
+        codes = np.union1d(codes, new) if codes.size else new
+    return final.of(codes)
 
 
 def _divided(

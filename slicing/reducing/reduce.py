@@ -290,32 +290,26 @@ def _lift(
             counter = one
             break
     counted = np.zeros((size, 1), np.int64) if counts is None and counter is None else None
-    span = by_slot = spans = None  # the times of each cell's first and last row
-    if not kind.a_cell_a_key:
-        span = _known_span(rows, place, size)
-        by_slot = place if isinstance(place, Grid) and place.slots_in_order else None
-        spans = np.full((size, 2), ~TOP) if span is None and by_slot is None else None
+    spans = None if kind.a_cell_a_key else _Spans(rows, place, size)
+    scattered = None if spans is None else spans.scattered
     waiting: list[Lifted] = []
     for one in made:
         if isinstance(one, Lifted) and not one.by_runs(place):
             waiting.append(one)
-    if waiting or counted is not None or spans is not None:
-        _scatter(rows, place, waiting, counted, spans)
-    if spans is not None:
-        span = ~spans[:, 0], spans[:, 1]
+    if waiting or counted is not None or scattered is not None:
+        _scatter(rows, place, waiting, counted, scattered)
     if counted is not None:
         table = counted
     elif counts is None:
         assert counter is not None
         table = counter.counted()[:size]
     counts = table[:, 0] if counts is None else counts
-    if by_slot is not None:
-        span = _span_by_slot(by_slot, counts)
     some = isinstance(place, Grid | Pieces) and not whole
     held, meta = _meta(ends, code, counts, table if some else None, kind.words)
-    if span is not None:
+    if spans is not None:
+        first, last = spans.of(counts)
         meta[:, LEVEL] = 0
-        meta[:, FIRST], meta[:, LAST] = span if held is None else (span[0][held], span[1][held])
+        meta[:, FIRST], meta[:, LAST] = (first, last) if held is None else (first[held], last[held])
     blocks: list[Block] = []
     for one in made:
         if one is None:
@@ -325,6 +319,25 @@ def _lift(
         else:
             blocks.append(one if held is None else one.take(held, axis=0))
     return kind(meta, tuple(blocks))
+
+
+class _Spans:
+    """The times of each cell's first and last row, which cells of sessions have."""
+
+    def __init__(self, rows: Rows, place: Place, size: int) -> None:
+        self._known = _known_span(rows, place, size)
+        self._by_slot = place if isinstance(place, Grid) and place.slots_in_order else None
+        neither = self._known is None and self._by_slot is None
+        self.scattered = np.full((size, 2), ~TOP) if neither else None  # what rows are scattered to, if they must be
+
+    def of(self, counts: Ints) -> tuple[Ints, Ints]:
+        """The first and the last times, once rows are scattered. ``counts``: the rows of each cell."""
+        if self._by_slot is not None:
+            return _span_by_slot(self._by_slot, counts)
+        if self.scattered is not None:
+            return ~self.scattered[:, 0], self.scattered[:, 1]
+        assert self._known is not None
+        return self._known
 
 
 def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None:
