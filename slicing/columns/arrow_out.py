@@ -119,6 +119,8 @@ class Names:
                 one = repeated(self._names[0], min(numbers.size + numbers.size // 8 + 64, most))
                 self._one = one if len(one) * self._longest <= KEPT_TEXT else self._one
             return one.slice(0, numbers.size)
+        if numbers.strides == (0,) and numbers.size:
+            return repeated(self._names[int(numbers[0])], numbers.size)
         if numbers.size < MANY_NAMES and "_many" not in self.__dict__:  # a loaded kernel serves few rows, too
             return self._few.take(array_of(numbers))
         return self._many.take(numbers)

@@ -6,10 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import slicing as sl
+from slicing.kernels.again import number_again
 from slicing.kernels.floats import floats
 from slicing.kernels.kernel import kernel
 from slicing.kernels.on_stack import on_stack
@@ -56,6 +60,22 @@ def _first_query(keyed: str, cache: Path) -> tuple[list[str], bool]:
     )
     modules, all_of_numba = json.loads(ran.stdout)
     return modules, all_of_numba
+
+
+def test_reports_are_numbered_by_a_kernel_of_one_type() -> None:
+    """Each other type would cost its compilation in the first query; columns of equal numbers are no other type."""
+    windows: dict[str, Any] = {"one": sl.tumbling("1000s"), "two": sl.sliding("1000s", every="500s")}
+    rng, start = np.random.default_rng(0), np.datetime64("2026-11-25T12:00", "us")
+    for some in (["one"], ["one", "two"]):
+        chosen = {name: windows[name] for name in some}
+        spec = sl.Spec("t", chosen, {"n": sl.count()}, by=["k"], emit="updates", trigger=sl.each_push())
+        op, counted = sl.Operator(spec), list[int]()
+        for push in range(6):
+            times = start + (np.arange(300) + 300 * push) * np.timedelta64(1, "s")
+            out = op.push(pa.record_batch({"t": times, "k": rng.integers(0, 9, 300)}))
+            counted += out.windows["revision"].to_pylist()
+        assert max(counted) > 1
+    assert len(number_again.signatures) == 1
 
 
 @kernel
