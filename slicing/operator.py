@@ -237,14 +237,21 @@ class Operator(TakesTurns):
             return self._advance(upto)
         if self._ended:
             raise self._over()
-        return self._commit(marked.advance(self._now, upto, marks))
+        return self._commit_advance(marked.advance(self._now, upto, marks))
 
     def _advance(self, upto: int) -> Output:
         """Advance an operator that has had rows. ``upto``: no later row comes before this time, in ticks."""
         assert self._now is not None
         if self._by_marks:
-            return self._commit(marked.advance(self._now, upto, None))
-        return self._commit(advance(self._now, upto))
+            return self._commit_advance(marked.advance(self._now, upto, None))
+        return self._commit_advance(advance(self._now, upto))
+
+    def _commit_advance(self, pushed: Pushed) -> Output:
+        """Commit, and hold no row responsible for a watermark that was given."""
+        assert self._now is not None
+        if pushed.state.watermark != self._now.watermark:
+            self._moved = None
+        return self._commit(pushed)
 
     @in_turn
     def fire(self, *names: str) -> Output:

@@ -26,6 +26,7 @@ from slicing.closing import results
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled
+from slicing.closing.fits import check_fits
 from slicing.closing.output import Output, Stats
 from slicing.closing.panes import Panes
 from slicing.closing.postpone import Postponed, emitted, emitted_rows, held_beside
@@ -207,6 +208,8 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
         newest = high if state.newest is None else state.newest
         if low < -LIMIT or high > LIMIT:
             raise ValueError(too_far(plan, low if low < -LIMIT else high))
+        if low < plan.fitting[0] or high > plan.fitting[1]:
+            check_fits(plan, low, high, state.horizon)
         for days in plan.days:
             days.check(low, high)
         if max(high, newest) - min(low, newest) > APART:

@@ -362,6 +362,15 @@ class Plan:
         return far and not isinstance(self.spec.time, ProcessingTime)
 
     @lazy
+    def fitting(self) -> tuple[int, int]:
+        """Between these times, the type of the time column can hold the bounds of all windows of a row."""
+        (least, most), edges = self.measure.range, (bound.longest for bound in self.bounds)
+        reach = max(
+            [*edges, *self.session_gaps, *(window.latest_end(0) for window in self.bound_rows.values())], default=0
+        )
+        return least + reach, most - reach
+
+    @lazy
     def result_schema(self) -> pa.Schema:
         """The columns of ``out.windows``."""
         time = self.measure.type

@@ -158,7 +158,7 @@ class Measure:
             )
         else:
             word = self._words_of(self.moment_ns(value, argument), argument, repr(value))
-        low, high = self._range
+        low, high = self.range
         if not low <= word <= high:
             raise ValueError(f"{argument} must fit a time column of type {self.type}; got {value!r}")
         return word
@@ -179,7 +179,7 @@ class Measure:
         """Words as a column of this type, sharing memory if it is 64 bits wide; `null` marks nulls."""
         storage = self._storage
         words = np.ascontiguousarray(words, dtype=np.int64)
-        low, high = self._range
+        low, high = self.range
         if low > -(2**63) or high < MAX_WORD:
             kept = words if null is None else np.where(null, 0, words)
             if len(kept) and not (low <= (least := int(kept.min())) and (most := int(kept.max())) <= high):
@@ -237,7 +237,7 @@ class Measure:
         return np.dtype(np.int32 if pa.types.is_date32(self.type) else np.int64)
 
     @lazy
-    def _range(self) -> tuple[int, int]:
+    def range(self) -> tuple[int, int]:
         """The words that the column can hold; for uint64, up to the largest int64."""
         return _bounds(self._storage)
 

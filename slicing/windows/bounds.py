@@ -95,6 +95,10 @@ class Bound:
         """The largest end of a window that holds any of the slices."""
         return int(self.last_end(ends).max(initial=BEGIN))
 
+    def end_with(self, end: int) -> int:
+        """The latest end of the windows that are due because of the rows of one slice."""
+        return self.latest_end(np.array([end]))
+
     def due(self, ends: Ints, after: int, until: int) -> Due:
         """Windows with ``after < end <= until`` that hold one of the slices (``ends`` ascending)."""
         raise NotImplementedError
@@ -223,6 +227,9 @@ class BoundLandmark(Bound):
 
     def last_end(self, ends: Ints) -> Ints:
         return np.where(self.covers(ends), END, BEGIN)
+
+    def end_with(self, end: int) -> int:  # later windows need later rows
+        return -(-end // self.every) * self.every
 
     def due(self, ends: Ints, after: int, until: int) -> Due:
         end = np.unique(-(-ends[self.covers(ends)] // self.every) * self.every)

@@ -672,8 +672,13 @@ ROWS = {
     "finished().push(rows())": (
         "RuntimeError: the operator was flushed, which ends its stream; build a new Operator to go on"
     ),
-    "push(spec(), rows(t=pa.array([124, 125], pa.int8()))).flush()": (
-        "ValueError: a time column of type int8 cannot hold 130, which a window's bound needs: cast the column to int64"
+    "push(spec(), rows(t=pa.array([124, 125], pa.int8())))": (
+        "ValueError: time column 't' holds 125, and a window 'w' of this row ends at 130, which a column of type int8 "
+        "cannot hold: cast the column to int64"
+    ),
+    "push(spec(windows={'w': sl.sliding(10, every=5)}), rows(t=pa.array([4, 9], pa.uint64())))": (
+        "ValueError: time column 't' holds 4, and a window 'w' of this row begins at -5, which a column of type uint64 "
+        "cannot hold: cast the column to int64"
     ),
     "sl.Operator(spec()).advance('yesterday')": (
         "ValueError: watermark must be a datetime, a date, an ISO 8601 string such as '2024-05-01T12:30', a "

@@ -186,6 +186,16 @@ def test_late_rows_of_other_causes_are_not_told(watermark: object) -> None:
         assert op.push(rows(times[:1000])).stats.late > 500
 
 
+def test_rows_late_for_a_watermark_that_was_given_are_not_told() -> None:
+    op = sl.Operator(spec(None))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        op.push(rows([NOW]))
+        op.advance("2024-05-01T13:00+00:00")
+        for _ in range(3):
+            assert op.push(rows(NOW + np.arange(1000) * 10**9)).stats.late == 1000
+
+
 def test_a_wrong_row_in_a_push_of_its_own_or_in_a_large_one_is_told() -> None:
     for first in ([NOW], NOW + np.arange(100_000) * 10**7):
         op = sl.Operator(spec(None))

@@ -95,6 +95,10 @@ class BoundRows:
         The result may be anything for windows that closed before the horizon."""
         raise NotImplementedError
 
+    def latest_end(self, time: int) -> int:
+        """The latest end of a window that is due because of a row at this time."""
+        return time
+
     def wake(self, view: View, until: int, h: int) -> Ints:
         """For each group: when, at or after ``until``, time alone may complete a window or let rows be evicted.
 

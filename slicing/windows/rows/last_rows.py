@@ -73,6 +73,9 @@ class BoundLastRows(BoundRows):
             return found
         return found.take((last - first == self.n) | (view.fact(SINCE)[view.first] >= self.anew)[group])
 
+    def latest_end(self, time: int) -> int:
+        return (time // self.every + 1) * self.every
+
     def wake(self, view: View, until: int, h: int) -> Ints:
         closes = (view.time[view.last - 1] // self.every + 1) * self.every - 1
         return np.where(closes < until, FOREVER, closes)
