@@ -290,7 +290,10 @@ class Operator(TakesTurns):
 
     @in_turn
     def flush(self) -> Output:
-        """End the stream: close all windows that are still open."""
+        """End the stream: close all windows that are still open.
+
+        Before the first push the types of columns are not known: the table of windows then has columns of type null.
+        """
         if self._now is None:
             self._ended = True
             return self._nothing()

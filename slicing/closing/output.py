@@ -47,7 +47,8 @@ class Output:
     stats
         The accounting, a :class:`Stats`: a dict whose entries are also attributes.
     watermark
-        The watermark that the results have reached, in the time column's type; None while there is none.
+        The watermark that the results have reached, as a plain value of the time column's type; None while there is
+        none. A time that Python's datetime cannot hold (nanoseconds, years beyond 9999) is a ``numpy.datetime64``.
     progress
         How far the results have come along their own times: no later result has an earlier ``"window_start"`` or
         ``"window_end"`` than these. ``window_start`` is None if a query has ``whole()``, windows of its user's own, or

@@ -44,14 +44,15 @@ def _cure(type: pa.DataType) -> str:
 
 
 def without_arrow(value: object) -> object:
-    """An Arrow scalar as an exact plain value (a time with a zone becomes text with the zone); others unchanged."""
+    """An Arrow scalar as an exact plain value; others unchanged. A time with a zone becomes text with the zone, if its
+    year has four digits."""
     if not isinstance(value, pa.Scalar):
         return value
     if not value.is_valid:
         return None
     if pa.types.is_timestamp(value.type):
         moment = np.datetime64(value.value, value.type.unit)
-        return moment if value.type.tz is None else f"{moment}+00:00"
+        return f"{moment}+00:00" if value.type.tz is not None and len(str(moment.astype("M8[Y]"))) == 4 else moment
     if pa.types.is_date(value.type):
         return np.datetime64(value.value, "D" if pa.types.is_date32(value.type) else "ms")
     return value.as_py()

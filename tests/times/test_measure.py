@@ -367,6 +367,11 @@ def test_an_instant_may_be_an_arrow_scalar(value: pa.Scalar, type: pa.DataType, 
     assert Measure(type).instant(value, "start") == word
 
 
+def test_an_arrow_scalar_may_be_beyond_the_years_of_python() -> None:
+    seconds = pa.timestamp("s", "UTC")
+    assert Measure(seconds).instant(pa.scalar(4 * 10**11, seconds), "start") == 4 * 10**11  # in the year 14645
+
+
 def test_an_arrow_scalar_is_exact_or_refused() -> None:
     with pytest.raises(ValueError, match=r"start must be a whole number of microseconds, .* got np.datetime64\('2024"):
         MICROS.instant(pa.scalar(NANO, pa.timestamp("ns")), "start")
