@@ -18,6 +18,7 @@ from slicing.joins.spec import JoinSpec
 from slicing.joins.within import LEFT, RIGHT, Band, Windows, Within, bound
 from slicing.query.type_checks import check_sequence
 from slicing.query.watermark import Watermark
+from slicing.system.arrays import Ints
 from slicing.times.durations import NS, Duration
 from slicing.times.measure import Measure
 
@@ -125,6 +126,9 @@ class TwoSides:
         self.key_types = self._common_keys()
         self.idle = None if spec.idle is None else self.measure.ticks(spec.idle, "idle")
 
+    def check_times(self, times: Ints) -> None:
+        """Raise for rows in time that could be in no result."""
+
     def _common_time(self) -> Measure:
         left, right = (side.measure for side in self.sides)
         both = f"time columns {self.sides[0].time!r} ({left.type}) and {self.sides[1].time!r} ({right.type})"
@@ -177,6 +181,10 @@ class JoinPlan(TwoSides):
             self.where_sources = self._tested(spec.where.expression)
         self.tests_right = spec.where is not None and spec.match == "last" and all(known) and self.where_is_right
         self._keep_columns()
+
+    def check_times(self, times: Ints) -> None:
+        if isinstance(self.within, Windows):
+            self.within.check(times, shown=not self.spec.left_only)
 
     @staticmethod
     def of(spec: JoinSpec, left: pa.Schema | None, right: pa.Schema | None) -> JoinPlan:

@@ -102,18 +102,24 @@ class Windows:
             self._offset = measure.ticks(window.offset, "within's offset") % self._size
             self.step = max(self._size // PARTS, 1)
 
+    def check(self, times: Ints, shown: bool) -> None:
+        """Raise if a window of these times has a bound that does not fit 64 bits or, if bounds are ``shown``, the type
+        of the time column."""
+        if self._calendar is not None or not times.size:
+            return
+        least, most = self._measure.range if shown else (LEAST, MOST)
+        for time in (int(times.min()), int(times.max())):
+            start = self.floor(time)
+            if start < max(least, LEAST) or start + self._size > min(most, MOST):
+                raise ValueError(
+                    f"the time {time} lies in a window [{start}, {start + self._size}) whose bounds a column of type "
+                    f"{self._measure.type if shown else 'int64'} cannot hold; such rows cannot be joined by windows"
+                )
+
     def bounds(self, times: Ints) -> tuple[Ints, Ints]:
         """Start and end of the window that holds each time."""
         if self._calendar is not None:
             return self._calendar.previous_edge(times), self._calendar.next_edge(times)
-        if times.size:
-            for time in (int(times.min()), int(times.max())):
-                start = self.floor(time)
-                if start < LEAST or start + self._size > MOST:
-                    raise ValueError(
-                        f"the time {time} lies in a window [{start}, {start + self._size}) whose bounds do not fit 64 "
-                        "bits; such rows cannot be joined by windows"
-                    )
         # times less the offset may overflow, remainders do not
         starts = times - (times % self._size - self._offset) % self._size
         return starts, starts + self._size

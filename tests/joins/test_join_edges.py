@@ -1001,3 +1001,21 @@ def test_a_row_whose_partners_would_lie_before_all_times_has_none() -> None:
     left, right = pa.table({"t": [least, least + 1, least + 2], "k": [1] * 3}), pa.table({"t": [least], "k": [1]})
     spec = sl.JoinSpec("k", "t", within=(None, -2), how="left", match="last")
     assert sl.join(left, right, spec)["t_right"].to_pylist() == [None, None, least]
+
+
+@pytest.mark.parametrize("how", ["left", "inner", "full", "semi", "anti"])
+def test_a_row_whose_window_does_not_fit_the_time_column_is_refused_with_its_push(how: str) -> None:
+    def rows(name: str, *times: int) -> pa.Table:
+        return pa.table({"k": [1] * len(times), "t": pa.array(times, pa.uint64()), name: times})
+
+    within = sl.tumbling(10, offset=7)
+    op = sl.JoinOperator(sl.JoinSpec(on=["k"], time="t", within=within, how=how, watermark=sl.bounded(0)))
+    if how in ("semi", "anti"):  # which show no bounds
+        op.push_left(rows("a", 3))
+    else:
+        with pytest.raises(
+            ValueError, match=r"the time 3 lies in a window \[-3, 7\) whose bounds a column of type uint"
+        ):
+            op.push_left(rows("a", 3))
+    found = [op.push(rows("a", 30), rows("b", 31)), op.push_left(rows("a", 50)), op.flush()]
+    assert sum(out.rows.num_rows for out in found) == {"left": 2, "inner": 1, "full": 2, "semi": 1, "anti": 2}[how]
