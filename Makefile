@@ -6,7 +6,6 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python;
 PY := .venv/bin/python
 OLDEST := .venv-oldest/bin/python
 CASES ?= 20000
-WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n + 1 : 4)))
 SUITES ?= $(filter-out tests/spark/% %/test_checked.py, $(shell grep -l SLICING_CASES tests/*/test_*.py))
 ASV := $(PY) -m asv --config asv_benchmarks/asv.conf.json
 ASV_RUN := $(ASV) run --show-stderr --environment existing:$(CURDIR)/$(PY)
@@ -45,11 +44,10 @@ demo-here: .venv/.core
 	@$(PY) -m slicing demo
 
 # All three speak even if the first one fails; ruff and mypy beside the first tests, so that pytest has the last word. A
-# file of tests stays in one process; those with few tests, which take longest, do not come last. Tests of Spark often
-# wait, so there is a process more than cores.
+# file of tests stays in one process; those with few tests, which take longest, do not come last.
 test: .venv/.test
 	@status=0; { $(PY) -m ruff check . || status=1; $(PY) -m mypy || status=1; exit $$status; } & checks=$$!; \
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder || status=1; \
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder || status=1; \
 	wait $$checks || status=1; \
 	exit $$status
 

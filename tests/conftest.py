@@ -40,11 +40,6 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The file that takes longest, and mostly waits, comes first: other files then run beside it."""
-    items.sort(key=lambda item: item.path.name != "test_spark_chaos.py")
-
-
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of all processes that run the tests."""

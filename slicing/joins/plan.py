@@ -127,7 +127,7 @@ class TwoSides:
         self.idle = None if spec.idle is None else self.measure.ticks(spec.idle, "idle")
 
     def check_times(self, times: Ints) -> None:
-        """Raise for rows in time that could be in no result."""
+        """Raise for rows in time whose results could not be shown."""
 
     def _common_time(self) -> Measure:
         left, right = (side.measure for side in self.sides)

@@ -12,7 +12,7 @@ import pytest
 
 import slicing as sl
 
-CASES = int(os.environ.get("SLICING_CASES", "150"))
+CASES = int(os.environ.get("SLICING_CASES", "60"))
 AGGS = {"n": sl.count(), "s": sl.sum("v")}
 
 
