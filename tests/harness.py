@@ -552,7 +552,7 @@ class Accounts:
 
 # --- how many cases --------------------------------------------------------------------------------
 
-CASES = int(os.environ.get("SLICING_CASES", "150"))
+CASES = int(os.environ.get("SLICING_CASES", "110"))
 SEED = os.environ.get("SLICING_SEED")
 
 

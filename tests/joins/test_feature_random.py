@@ -15,7 +15,7 @@ import slicing as sl
 from slicing.columns.sources import one_batch
 from slicing.query.policy import DEFAULT, Policy
 
-CASES = int(os.environ.get("SLICING_CASES", 120))
+CASES = int(os.environ.get("SLICING_CASES", 90))
 BASES = (0, -50, 1_700_000_000_000_000_000, -(1 << 63) + 40, (1 << 63) - 120)
 YEAR = 365 * 86_400 * 10**9
 KEYS = [("a", 1), ("b", 2), (None, 1), ("c", None), ("a", 2), ("b", 1), ("c", 1)]

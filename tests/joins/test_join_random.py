@@ -17,7 +17,7 @@ from slicing.joins import pairs as joined_pairs
 from slicing.query.policy import DEFAULT, Policy
 from slicing.system import threads
 
-CASES = int(os.environ.get("SLICING_CASES", 300))
+CASES = int(os.environ.get("SLICING_CASES", 200))
 BASES = (0, -50, 1_700_000_000_000_000_000, -(1 << 63) + 40, (1 << 63) - 80)
 KEYS = ["a", "b", None, "c", "d", "e", "f"]
 

@@ -13,7 +13,7 @@ from test_join_random import Both, Case, walked
 
 import slicing as sl
 
-CASES = int(os.environ.get("SLICING_CASES", 300))
+CASES = int(os.environ.get("SLICING_CASES", 200))
 
 
 def times_of_choice(both: Both, right: Row, mark: int | None) -> list[int]:

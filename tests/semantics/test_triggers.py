@@ -32,7 +32,7 @@ from slicing.storage.session_store import SessionStore
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
 
-CASES = int(os.environ.get("SLICING_CASES", "320"))  # of all random tests of this file together
+CASES = int(os.environ.get("SLICING_CASES", "240"))  # of all random tests of this file together
 pytestmark = pytest.mark.filterwarnings("ignore:one row of time")  # streams of a test may well be late
 AGGS = {
     "n": sl.count(),
