@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing import push as flow
+from slicing.closing.fits import check_full
 from slicing.closing.output import Output
 from slicing.closing.results import late_rows, none_late
 from slicing.columns.arrow_io import no_rows, size_of
@@ -351,6 +352,8 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
         counts["windowed"] += len(rows) - new.late.size - new.outside
     state.newest = latest([state.newest, *(one.newest for one in headers)])
     state.oldest = earliest([state.oldest, *(one.oldest for one in headers)])
+    if plan.full and state.oldest is not None and state.newest is not None:
+        check_full(plan, state.oldest, state.newest)
     answers, change = close(state, reached, flow.admit(state, new), quiet=quiet)
     if plan.early.fires:
         change = flow.fire(state, change, at_push=True)

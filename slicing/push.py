@@ -26,7 +26,7 @@ from slicing.closing import results
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled
-from slicing.closing.fits import check_fits
+from slicing.closing.fits import check_fits, check_full
 from slicing.closing.output import Output, Stats
 from slicing.closing.panes import Panes
 from slicing.closing.postpone import Postponed, emitted, emitted_rows, held_beside
@@ -167,6 +167,8 @@ def read(state: State, data: pa.RecordBatch) -> Batch:
         state.newest = high if state.newest is None else max(high, state.newest)
         if state.oldest is None or low < state.oldest:
             _began(state, times, low)
+        if state.plan.full and state.oldest is not None:
+            check_full(state.plan, state.oldest, state.newest)
     return Batch(given, rows, null_time, ahead, columns)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from slicing.columns.values import NOWHERE
 from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN
 
@@ -17,7 +18,7 @@ def check_fits(plan: Plan, low: int, high: int, horizon: int) -> None:
     if not (plan.edges.irregular or plan.since):
         edge = plan.edges.next_live(np.array([high]), BEGIN)
         for number, bound in zip(plan.timed, plan.bounds, strict=True):
-            if number in plan.full:  # its windows begin and end within the data
+            if number in plan.full:  # see check_full
                 continue
             start = low if bound.open_start else bound.first_live_start(max(low, horizon))
             if start < least:
@@ -32,6 +33,17 @@ def check_fits(plan: Plan, low: int, high: int, horizon: int) -> None:
         end = window.latest_end(high)
         if end > most:
             raise ValueError(_unfit(plan, high, window.number, "ends", end))
+
+
+def check_full(plan: Plan, oldest: int, newest: int) -> None:
+    """Raise if a window that the data covers from ``oldest`` to ``newest`` ends after the last time of the column."""
+    end = newest + plan.measure.least
+    if end <= plan.measure.range[1]:
+        return
+    for number, bound in zip(plan.timed, plan.bounds, strict=True):
+        ends = bound.ends_in(np.array([newest]), np.array([end])) if number in plan.full else NOWHERE
+        if ends.size and bound.start_of(ends)[0] >= oldest:
+            raise ValueError(_unfit(plan, newest, number, "ends", end))
 
 
 def _unfit(plan: Plan, time: int, number: int, what: str, bound: int) -> str:
