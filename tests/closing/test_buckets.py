@@ -16,7 +16,7 @@ WINDOWS = {"s": sl.sliding(60, every=40), "c": sl.cumulate(90, 30), "l": sl.land
 SPEC = sl.Spec("t", WINDOWS, {"n": sl.count(), "s": sl.sum("v")}, watermark=sl.manual())
 
 
-@share(25)
+@share(15)
 @given(cases(Kit(kinds=CONTEXT_FREE, idle=False)))
 def test_buckets_answer_what_the_rows_say(case: Case) -> None:
     adds_up = Plan.of(spec(case), batch(case, []).schema).adds_up

@@ -177,7 +177,7 @@ def encoded(oracle: Oracle, types: list[pa.DataType], rows: list[Row], codes: li
     return oracle.encode(rows)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(streams(), st.integers(0, 5), st.randoms(use_true_random=False))
 def test_codes_are_those_of_a_dict(
     stream: tuple[list[pa.DataType], list[tuple[int, list[Row]]]], few: int, random: Any
