@@ -364,8 +364,10 @@ def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -
         pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
         table = older.kind(meta, tuple([b.appended(lane, one, other) for lane, one, other in pairs]))
     if older.ends is not None and newer.ends is not None:
-        same = bool(older.ends[-1] == newer.ends[0])
-        table.ends = np.concatenate((older.ends, newer.ends[1:] if same else newer.ends))
+        same = int(older.ends[-1] == newer.ends[0])
+        table.ends = np.concatenate((older.ends, newer.ends[same:]))
+        if older.starts is not None and newer.starts is not None:
+            table.starts = np.concatenate((older.starts, newer.starts[same:] + (len(older) - shared)))
     return table
 
 

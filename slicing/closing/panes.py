@@ -8,6 +8,7 @@ has all cells, grouped by which triggers have reported them. Ranges of cells are
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -30,6 +31,7 @@ from slicing.windows.cuts import Cuts
 from slicing.windows.edges import DueWindows, ranges_of
 
 FEW = 16  # up to this many panes, a pass over the cells of each pane pays
+FEW_SLICES = 64  # of up to this many slices, the panes of a single window are found without numpy
 DENSE = 8  # places per cell or query: up to this many, a dense table says where each key's cells of a slice begin
 
 LAST = 1 << 40  # the order of on-time rows among the reports of one window in a push
@@ -60,6 +62,7 @@ class Kept:
         self.plan, self.main = plan, main.consolidated()
         self.apart = [known.but(known.store.consolidated()) for known in apart]
         self._tables: dict[tuple[int, ...], Cells] = {}
+        self._left: Store | None = None
 
     def store(self, which: Sequence[int] | None = None) -> Store:
         """The store's cells together with the cells apart, or some of these."""
@@ -68,6 +71,12 @@ class Kept:
             for run in self.apart[at].store.runs:
                 store = store.beside(run)
         return store.consolidated()
+
+    def left(self, horizon: int) -> Store:
+        """The store's cells after a push that moves the horizon there, once no more cells are apart."""
+        if self._left is None:
+            self._left = self.main.without(horizon)
+        return self._left
 
     def table_of(self, at: int) -> Cells:
         """The cells apart of one group."""
@@ -324,17 +333,9 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
     due = plan.edges.due(ends, after, FOREVER)
     panes = []
     for k, cuts in enumerate(plan.early.cuts):
-        if cuts is None:
-            continue
-        which = (due.type == k) & (due.start < until)
-        of_type = due if which.all() else due.take(which)
-        window, cut = cuts.between(of_type.start, of_type.end, ends, after, until)
-        start, end = of_type.start[window], of_type.end[window]
-        low, high = ends.searchsorted((cuts.before(start, end, cut), cut), "right")
-        held = (low < high).nonzero()[0]
-        panes.append((np.full(held.size, k), *(column[held] for column in (start, end, cut, low, high))))
-    of_all = zip(*panes, strict=True)
-    type, start, end, cut, low, high = panes[0] if len(panes) == 1 else map(np.concatenate, of_all)
+        if cuts is not None:
+            panes.append(_panes_of_type(k, cuts, due, ends, after, until))
+    type, start, end, cut, low, high = panes[0] if len(panes) == 1 else np.concatenate(panes, axis=1)
     starts = np.append(cells.slices(), len(cells))
     if (high == low + 1).all() and cells.a_cell_a_key:  # each pane's news are a slice, sorted by key
         count = starts[high] - starts[low]
@@ -346,11 +347,32 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
     order = stable_order(cells.code)
     code, slot = cells.code[order], slot[order]
     first = np.append(begins(code), code.size)
-    before = np.cumsum([0, *(part[0].size for part in panes)]).tolist()
+    before = np.cumsum([0, *(part.shape[1] for part in panes)]).tolist()
     found = [_ranges_of(part[4], part[5], first, slot) for part in panes]
     pane = np.concatenate([of[0] + at for of, at in zip(found, before, strict=False)])
     low, high = (np.concatenate([of[i] for of in found]) for i in (1, 2))
     return Found(type, start, end, cut, pane, code[low], low, high, order)
+
+
+def _panes_of_type(type: int, cuts: Cuts, due: DueWindows, ends: Ints, after: int, until: int) -> Ints:
+    """The panes of a type's windows that hold any of the slices: type, start, end, cut, and the range of slices that
+    are news, each a row of the result."""
+    which = due.type == type
+    if ends.size <= FEW_SLICES and np.count_nonzero(which) == 1:
+        at, slices, panes = int(which.argmax()), ends.tolist(), list[tuple[int, ...]]()
+        start, end = int(due.start[at]), int(due.end[at])
+        for before, cut in cuts.of_one(start, end, slices, after, until):
+            low, high = bisect_right(slices, before), bisect_right(slices, cut)
+            if low < high:
+                panes.append((type, start, end, cut, low, high))
+        return np.array(panes, np.int64).reshape(-1, 6).T
+    of_type = due.take(which & (due.start < until))
+    window, times = cuts.between(of_type.start, of_type.end, ends, after, until)
+    starts, stops = of_type.start[window], of_type.end[window]
+    lows, highs = ends.searchsorted((cuts.before(starts, stops, times), times), "right")
+    held = lows < highs
+    columns = [column[held] for column in (starts, stops, times, lows, highs)]
+    return np.stack([np.full(columns[0].size, type), *columns])
 
 
 def _ranges_of(low: Ints, high: Ints, group_first: Ints, slot: Ints) -> tuple[Ints, Ints, Ints]:

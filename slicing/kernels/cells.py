@@ -21,6 +21,33 @@ def apart(last, first, gap):
     return first > last and np.uint64(first - last) > gap
 
 
+@helper
+def merge_slices(table, older, out, into):
+    """As ``merge`` for cells of slices, without branches that depend on the cells (27,000 cells 250 -> 140 us). Returns
+    -1 if a table has equal cells."""
+    n, i, j = np.int64(0), np.int64(0), np.int64(older)
+    end, code, equal = np.int64(0), np.int64(-1), False
+    while i < older and j < table.shape[0]:
+        end_i, end_j, code_i, code_j = table[i, END], table[j, END], table[i, CODE], table[j, CODE]
+        first = (end_i < end_j) | ((end_i == end_j) & (code_i <= code_j))
+        other = (end_j < end_i) | ((end_i == end_j) & (code_j <= code_i))
+        rows_i, rows_j = table[i, ROWS], table[j, ROWS]
+        last_end, last_code = end, code
+        end, code = (end_i if first else end_j), (code_i if first else code_j)
+        equal |= (end == last_end) & (code == last_code)
+        out[n, END], out[n, CODE] = end, code
+        out[n, ROWS] = (rows_i if first else np.int64(0)) + (rows_j if other else np.int64(0))
+        into[i], into[j] = n, n  # of the one that is not taken now, written again later
+        i, j, n = i + np.int64(first), j + np.int64(other), n + 1
+    first, last = (i, np.int64(older)) if i < older else (j, np.int64(table.shape[0]))
+    for p in range(first, last):
+        equal |= (table[p, END] == end) & (table[p, CODE] == code)
+        end, code = table[p, END], table[p, CODE]
+        out[n, END], out[n, CODE], out[n, ROWS] = end, code, table[p, ROWS]
+        into[p], n = n, n + 1
+    return np.int64(-1) if equal else n
+
+
 @kernel
 def merge(table, older, gaps, out, into):
     """Merge the sorted tables table[:older] and table[older:], fusing equal cells. Returns the number of cells.
@@ -30,6 +57,10 @@ def merge(table, older, gaps, out, into):
     are in no session any more.
     """
     sessions = table.shape[1] > LEVEL
+    if not sessions:
+        n = merge_slices(table, older, out, into)
+        if n >= 0:
+            return n
     n = np.int64(0)
     i = np.int64(0)
     j = np.int64(older)

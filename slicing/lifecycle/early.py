@@ -32,6 +32,7 @@ from slicing.storage.apart import Apart, with_cells
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
 from slicing.system.arrays import Ints, Mask
+from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN, END
 
 
@@ -131,12 +132,18 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     if not (state.store.runs or state.apart):
         return []
     known = None if plan.early.keeps_apart or state.pushed is None else state.pushed.kept
+    later: tuple[Cells, ...] = ()
+    if plan.early.cut and plan.adds_up and not (flush or state.apart or plan.edges.irregular):
+        older, newer = state.store.parted(reached)
+        if older.runs:  # slices that the watermark has not reached are not read
+            state.store, later = older, newer.runs
     kept = Kept(plan, state.store, state.apart) if known is None else known
     closing = Closing(plan, kept.store(), state.keys, after, until)
     complete, state.filled = all_windows(closing, state.filled)
     if not kept.apart:
         kept.main = closing.store.consolidated()
-    panes = _at_cuts(state, kept, after, until) if plan.early.cut else []  # in order, for each window
+    horizon = END - 1 if flush else reached - plan.lateness
+    panes = _at_cuts(state, kept, after, until, horizon) if plan.early.cut else []  # in order, for each window
     panes += _complete(state, kept, complete, after, until)
     if plan.early.run_cuts:
         state.reported, panes_of_runs = open_runs.at_cuts(
@@ -149,7 +156,8 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     elif plan.early.fires_runs and state.fired and (flush or state.pushed is None):  # no push will take back reports
         before = PushedRuns(Kept(plan, closing.store, ()), BEGIN if state.watermark is None else state.watermark)
         panes += reported(before, state.keys, None if flush else reached)
-    _let_go(state, kept, reached, flush)
+    _let_go(state, kept, reached, horizon, flush)
+    state.store = but(state.store, runs=(*state.store.runs, *later)) if later else state.store
     return panes
 
 
@@ -194,13 +202,13 @@ def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[P
     return panes
 
 
-def _at_cuts(state: State, kept: Kept, after: int, until: int) -> list[Panes]:
+def _at_cuts(state: State, kept: Kept, after: int, until: int, horizon: int) -> list[Panes]:
     """The panes of event-time triggers."""
     pieces = [(kept.main.table(), BEGIN), *((kept.table_of(i), known.judged) for i, known in enumerate(state.apart))]
     panes, passed = list[Panes](), 0
     for low, high in _steps(state.plan, pieces[0][0], after, until):
         found = news_by_time(state.plan, pieces, low, high)
-        panes += _of_cuts(state, kept, [cells for cells, _ in pieces], found, passed)
+        panes += _of_cuts(state, kept, [cells for cells, _ in pieces], found, passed, horizon)
         passed += found.cut.size
     return panes
 
@@ -214,7 +222,7 @@ def _steps(plan: Plan, table: Cells, after: int, until: int) -> list[tuple[int, 
     return list(pairwise(stops))
 
 
-def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, passed: int) -> list[Panes]:
+def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, passed: int, horizon: int) -> list[Panes]:
     """The panes of cuts, which come after ``passed`` other cuts."""
     plan = state.plan
     places, early = passed + distinct(found.cut).searchsorted(found.cut), found.cut < found.end
@@ -223,7 +231,8 @@ def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, pa
         return [Panes(found.parts(plan, pieces), places.take(found.pane), timing)]
     found = found if early.all() else found.of_keys(early.take(found.pane))
     order = found.by_key(places)
-    now, _ = found.up_to(plan, kept.table(), found.by_key(found.cut))
+    left = kept.left(horizon) if found.cut.size and _stay(plan, kept, found, horizon) else None
+    now, _ = found.up_to(plan, kept.table() if left is None else left.table(), found.by_key(found.cut))
     if plan.spec.emit == "updates":
         return [Panes.of(now, order, EARLY)]
     panes = [Panes.of(now, 2 * order + 1, EARLY)]
@@ -235,6 +244,14 @@ def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, pa
     for was, held in _were_of(kept, found, before):
         panes.append(Panes.of(was, 2 * order[held], EARLY))
     return panes
+
+
+def _stay(plan: Plan, kept: Kept, found: Found, horizon: int) -> bool:
+    """Whether the cells that are left after the push answer the panes: their windows stay open, and slices are not
+    fused across their cuts."""
+    if kept.apart or bool((found.end <= horizon).any()):
+        return False
+    return bool((plan.edges.next_live(found.cut - 1, horizon) == found.cut).all())
 
 
 def _were_of(kept: Kept, found: Found, before: Ints) -> list[tuple[Answers, Mask]]:
@@ -257,12 +274,13 @@ def _were_of(kept: Kept, found: Found, before: Ints) -> list[tuple[Answers, Mask
     return out
 
 
-def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
+def _let_go(state: State, kept: Kept, reached: int, horizon: int, flush: bool) -> None:
     """Drop what no open window needs, and put what every trigger has reported into the store."""
     plan = state.plan
-    horizon = END - 1 if flush else reached - plan.lateness
     if flush:
         state.store, state.apart = store_for(plan), ()
+    elif plan.early.keeps_apart and not kept.apart:
+        state.store, state.apart = kept.left(horizon), ()
     else:
         main, apart = (kept.main, kept.apart) if plan.early.keeps_apart else (kept.store(), [])
         state.store, *left = main.without_beside([known.store for known in apart], horizon)

@@ -89,7 +89,7 @@ class SessionStore(Store):
         old, lanes, gaps = int(table.until(h)), self.plan.lanes, self.plan.gaps
         table = table.with_meta(LEVEL, level)
         if moved is not None:
-            table.meta[:, END] = moved
+            table.meta[:, END] = np.repeat(moved, np.diff(table.slices(), append=len(table)))
         first = in_runs(table.take(slice(0, old)), lanes, gaps) if old else None
         others = fused(sorted_cells(table if first is None else table.take(slice(old, None))), lanes, gaps)
         return others if first is None else self._merged(first, others)

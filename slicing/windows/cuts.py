@@ -55,12 +55,6 @@ class Cuts:
         """Cuts with ``after < cut <= until`` that directly follow a slice, and ends of windows: the number of the
         window and the cut, in the order of cuts."""
         multiples = [-((offset - slices) // every) * every + offset for every, offset in self.spans]
-        if end.size == 1:
-            shared = [start + share_of(end - start, share) for share in self.shares]
-            after, until = max(after, int(start[0])), min(until, int(end[0]))
-            some = np.concatenate([end, *multiples, *shared])
-            cut = distinct(some[(some > after) & (some <= until)])
-            return np.zeros(cut.size, np.int64), cut
         found = [(np.arange(end.size), end)]
         for some in map(distinct, multiples):
             some = some[(some > after) & (some <= until)]
@@ -76,6 +70,18 @@ class Cuts:
         window, cut = window[order], cut[order]
         new = changes(window, cut)
         return window[new], cut[new]
+
+    def of_one(self, start: int, end: int, slices: Sequence[int], after: int, until: int) -> list[tuple[int, int]]:
+        """The cuts of one window as by ``between``, each behind the cut ``before`` it. For few slices."""
+        shares = [start + (end - start) * share.numerator // share.denominator for share in self.shares]
+        found = {end, *shares}
+        found.update([-((offset - time) // every) * every + offset for every, offset in self.spans for time in slices])
+        low, high = max(after, start), min(until, end)
+        pairs = []
+        for cut in sorted([cut for cut in found if low < cut <= high]):
+            last = [(cut - 1 - offset) // every * every + offset for every, offset in self.spans]
+            pairs.append((max([start, *last, *[share for share in shares if share < cut]]), cut))
+        return pairs
 
     def passed(self, slices: Ints, after: int, until: int) -> list[int]:
         """Multiples of spans with ``after < cut <= until``: the next one, and those that directly follow a slice."""

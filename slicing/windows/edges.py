@@ -17,7 +17,7 @@ from slicing.kernels.windows import by_end, index_of, periodic_due, positions_af
 from slicing.system.arrays import NONE, Ints, Mask
 from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
 
-FEW = 24  # up to so many window types plain Python is faster than numpy
+FEW = 24  # up to so many window types, or times, less is done in numpy than it would cost
 LARGE = 64  # so many types with the largest windows are looked at first: they most often hold the earliest live start
 LISTED = 2048
 INDEXED = 1024  # windows at a time from which on an index of slices pays
@@ -109,17 +109,9 @@ class EdgeSet:
 
     def next_live(self, times: Ints, h: int) -> Ints:
         """The next live edge after each time (END if there is none); with h = BEGIN every edge lives."""
-        out = np.full(times.size, END, np.int64)
-        low = np.maximum(times.min(initial=END), h - self._horizon)  # live edges of a progression come after it
-        count = np.maximum(times.max(initial=BEGIN) - low, 0) // self._every + 2
-        most = times.size * count.size // 4
-        if int(np.minimum(count, most).sum()) < most:  # few live edges among many: list them
-            listed = self._listed(self._every, self._phase, low, int(times.max()), times.size * count.size)
-            assert listed is not None
-            edges, after = distinct(listed), np.empty_like(out)
-            positions_after(edges, times, after)
-            out = edges.take(after)
-        else:
+        out = None if times.size <= FEW else self._next_of_few_edges(times, h)
+        if out is None:
+            out = np.full(times.size, END, np.int64)
             next_edges(times, np.int64(h), self._every, self._phase, self._horizon, out)
         live = [m.edge for m in self.marks if m.edge + m.horizon > h]
         if live:
@@ -128,6 +120,19 @@ class EdgeSet:
         for bound in self.irregular:
             np.minimum(out, bound.next_live_edge(times, h), out=out)
         return out
+
+    def _next_of_few_edges(self, times: Ints, h: int) -> Ints | None:
+        """The next live edge of a progression after each time, if there are so few that they are listed."""
+        low = np.maximum(times.min(), h - self._horizon)  # live edges of a progression come after it
+        count = np.maximum(times.max() - low, 0) // self._every + 2
+        most = times.size * count.size // 4
+        if int(np.minimum(count, most).sum()) >= most:
+            return None
+        listed = self._listed(self._every, self._phase, low, int(times.max()), times.size * count.size)
+        assert listed is not None
+        edges, after = distinct(listed), np.empty(times.size, np.int64)
+        positions_after(edges, times, after)
+        return edges.take(after)
 
     def any_between(self, after: int, until: int) -> bool:
         """Whether an edge of any window lies in (after, until]. If not, nothing closes and nothing is evicted."""
