@@ -45,7 +45,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     rows, reached = batch.rows, flow.reached_by(state, upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
-    state.store = state.store.whole()
+    state.store, state.revisions = state.headless()
     found = homes(state)
     number = home_of(state, found)[rows.code]
     ended = np.flatnonzero(number < 0)
@@ -67,7 +67,7 @@ def advance(before: State, reached: int | None, given: object) -> Pushed:
     state = before.draft()
     new = _NO_MARKS if given is None else marks_of(state, given)
     reached = later(reached, before.watermark)
-    state.store = state.store.whole()
+    state.store, state.revisions = state.headless()
     found = homes(state)
     state, answers, change = _moved(state, found, [flow.UNCHANGED] * len(found), new, reached)
     return Pushed(state, flow.output(state, answers, change))
@@ -76,7 +76,7 @@ def advance(before: State, reached: int | None, given: object) -> Pushed:
 def flush(before: State) -> Pushed:
     """Close everything that is still open."""
     state = before.draft()
-    state.store = state.store.whole()
+    state.store, state.revisions = state.headless()
     answers: list[Answers] = []
     found, changed = homes(state), []
     for home in found:

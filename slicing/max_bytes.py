@@ -34,7 +34,8 @@ def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None
     state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
-    state.store = state.store.whole().settled()
+    state.store, state.revisions = state.headless()
+    state.store = state.store.settled()
     answers, change = flow.close(state, reached)
     if state.plan.early.fires:
         change = flow.fire(state, change, at_push=True)

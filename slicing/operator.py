@@ -367,7 +367,8 @@ class Operator(TakesTurns):
         """The whole state as values: the head of the store becomes a run, and the next pushes begin a new head."""
         now = self._now
         if now is not None and now.store.head is not None:
-            self._now = now.but(store=now.store.whole().settled())
+            store, revisions = now.headless()
+            self._now = now.but(store=store.settled(), revisions=revisions)
         return self._now
 
     @_state.setter

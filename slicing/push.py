@@ -132,9 +132,17 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
             state.store, state.watermark = addition.store, reached
             out = output(state, in_full(state, give_waiting(state)), account=batch.account(), coming=addition.slots)
             return Pushed(state, out, addition.commit, rows)
-    if state.store.head is not None:
-        state.store = state.store.whole()
     arrivals = collect(state, rows)
+    if plan.reports_head and len(arrivals.cells) and rows.codes < state.crowded and not _closes(before, reached):
+        reported = early.in_head(state, rows, arrivals.cells)
+        if reported is not None:
+            addition, panes = reported
+            change = UNCHANGED._replace(panes=[panes], numbered=plan.spec.emit != "changes")
+            state.store, state.watermark = addition.store, reached
+            out = output(state, [], change, batch.account(arrivals.late, arrivals.outside), coming=addition.slots)
+            return Pushed(state, out, addition.commit, rows)
+    if state.store.head is not None:
+        state.store, state.revisions = state.headless()
     answers, change = close(state, reached, admit(state, arrivals))
     if plan.early.fires:
         change = fire(state, change, at_push=True)
@@ -515,7 +523,8 @@ def advance(before: State, reached: int) -> Pushed:
             state.store.head.check()
             state.watermark = reached
             return Pushed(state, output(state, in_full(state, give_waiting(state))))
-        state.store = state.store.whole().settled()
+        state.store, state.revisions = state.headless()
+        state.store = state.store.settled()
     answers, change = close(state, reached)
     if state.plan.early.fires:
         change = fire(state, change)
@@ -525,6 +534,7 @@ def advance(before: State, reached: int) -> Pushed:
 def fire_by_hand(before: State, names: Sequence[str]) -> Pushed:
     """Report the open windows of these names that have news."""
     state = before.draft()
+    state.store, state.revisions = state.headless()
     panes = early.fire(state, np.isin(np.array(state.plan.names), names))
     return Pushed(state, output(state, [], UNCHANGED._replace(panes=panes)))
 
@@ -532,7 +542,7 @@ def fire_by_hand(before: State, names: Sequence[str]) -> Pushed:
 def flush(before: State) -> Pushed:
     """Close everything that is still open."""
     state = before.draft()
-    state.store = state.store.whole()
+    state.store, state.revisions = state.headless()
     answers, change = close(state, END, flush=True)
     return Pushed(state, output(state, answers, change, all_of_them=True))
 

@@ -121,6 +121,12 @@ class Revisions:
         found = _NOWHERE.numbered(none(), self, alike(0, self.count.size))
         return None if found is None else found[0]
 
+    def but_for(self, which: Ints) -> Revisions:
+        """All but these windows."""
+        kept = np.ones(self.count.size, np.bool_)
+        kept[which] = False
+        return self if kept.all() else self._take(kept)
+
     def _take(self, index: Mask | Ints) -> Revisions:
         return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])
 

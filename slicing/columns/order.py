@@ -132,7 +132,9 @@ def all_alike(column: Ints) -> bool:
 
 def picked(column: Ints, index: Array) -> Ints:
     """``column.take(index)``. Equal numbers made by :func:`alike` stay such an array."""
-    return alike(column[0], index.size) if column.strides == (0,) and column.size else column.take(index)
+    if column.strides != (0,) or not column.size:
+        return column.take(index)
+    return column if index.size == column.size else alike(column[0], index.size)
 
 
 def none() -> Ints:

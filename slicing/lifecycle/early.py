@@ -7,6 +7,7 @@ from the store, the watermark passes cuts as it passes ends of windows, and trig
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from slicing.closing.panes import EARLY, LAST, LATE, ON_TIME, Found, Kept, Panes
 from slicing.closing.revise import Revisions, windows_changed
 from slicing.closing.settle import news
 from slicing.closing.ways import Closing
-from slicing.columns.order import distinct, none
+from slicing.columns.order import alike, distinct, none
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.processing_time import microseconds
@@ -31,6 +32,7 @@ from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart, with_cells
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
+from slicing.storage.store import Addition
 from slicing.system.arrays import Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN, END
@@ -382,6 +384,37 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
         return [Panes.of(now, 0, EARLY)]
     was, _ = found.up_to(plan, kept.table(_before(kept, group)), end)
     return [Panes.of(was, 0, EARLY), Panes.of(now, 1, EARLY)]
+
+
+def in_head(state: State, rows: Rows, cells: Cells) -> tuple[Addition, Panes] | None:
+    """Prepare to add the cells of a push that closes nothing to the head of the store. Also returns the windows that it
+    reports, with their revisions; for "changes" in their order. None if no head pays."""
+    plan, head, emit = state.plan, state.store.head, state.plan.spec.emit
+    if state.apart:
+        return None
+    if head is not None and not head.takes(rows):
+        state.store, state.revisions = state.headless()
+    known = state.store.head
+    found = state.store.prepare_cells(rows, cells, state.horizon, emit == "changes")
+    if found is None:
+        return None
+    addition, report, head = found
+    if known is None and emit != "changes":
+        place, held = head.place_of(state.revisions.end, state.revisions.code)
+        head.reports = np.zeros(head.size, np.int64)
+        head.reports[place] = state.revisions.count[held]
+        state.revisions = state.revisions.but_for(held)
+    size, code = len(cells), np.ascontiguousarray(cells.code)
+    if cells.one_slice:
+        start, end = alike(cells.end[0] - plan.edges.longest, size), alike(cells.end[0], size)
+    else:
+        start, end = cells.end - plan.edges.longest, np.ascontiguousarray(cells.end)
+    now = Answers(alike(plan.timed[0], size), start, end, code, cells.blocks if emit == "parts" else report.now)
+    if head.reports is not None:
+        return addition, Panes.of(now, head.reports.take(report.place), EARLY)
+    was = now if report.held.size == size else now.take(report.held)
+    both = [Panes.of(replace(was, blocks=report.was), 0, EARLY), Panes.of(now, 1, EARLY)]
+    return addition, _together(plan, both)
 
 
 def _groups(state: State) -> list[Group]:

@@ -67,6 +67,16 @@ class State:
     shown: int | None = None  # the watermark when no results waited last
     fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock last fired it, or was first asked
 
+    def headless(self) -> tuple[Store, Revisions]:
+        """The store with its head as a run, and all revisions: some are counted in the head."""
+        head = self.store.head
+        if head is None or head.reports is None:
+            return self.store.whole(), self.revisions
+        end, code, count = head.reported()
+        number = np.full(end.size, self.plan.timed[0])
+        counted = Revisions(number, end - self.plan.edges.longest, end, code, count)
+        return self.store.whole(), Revisions.of((self.revisions, counted))
+
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> State:
         plan = Plan.of(spec, schema, arrival, policy)

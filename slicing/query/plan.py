@@ -39,6 +39,7 @@ from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import written_in
 from slicing.query.row_plan import RowPlan
 from slicing.query.spec import Spec
+from slicing.query.triggers import EachPush
 from slicing.query.type_checks import (
     check_flags,
     check_sequence,
@@ -427,6 +428,17 @@ class Plan:
         plain = bool(self.spec.by) and self.adds_up and self.gapless
         plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises or self.early.paned)
         return plain and self.edges.regular_width(0) is not None
+
+    @lazy
+    def reports_head(self) -> bool:
+        """Whether the store may have a head although each push reports windows: those of one tumbling type, all news at
+        each push."""
+        if not (self.spec.by and self.adds_up and self.edges.tumbles and len(self.names) == 1):
+            return False
+        if self.keeps_rows or self.ranked or self.lateness or self.spec.op is not None:
+            return False
+        trigger = self.spec.trigger_of(self.names[0])
+        return trigger is not None and trigger.parts() == (EachPush(),)
 
     @lazy
     def knows_rows(self) -> bool:

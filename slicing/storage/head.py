@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import exp
+from typing import NamedTuple
 
 import numpy as np
 
+from slicing.cells.blocks import Block
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
 from slicing.columns.order import progression
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import CODE, END, ROWS
+from slicing.kernels.combine import LOW
 from slicing.kernels.scatter import scatter_new
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
@@ -29,6 +32,16 @@ from slicing.system.arrays import Ints, Mask
 _EXACT = (kinds.COUNT, kinds.EXTREMES, *kinds.INTEGERS, kinds.SUM_F)
 
 
+class Report(NamedTuple):
+    """The keys of new cells: their places, their partials with the new cells, which had a cell before, and the partials
+    of these if they are asked for."""
+
+    place: Ints
+    now: tuple[Block, ...]
+    held: Ints
+    was: tuple[Block, ...]
+
+
 class Head:
     """Dense cells at slot * room + code."""
 
@@ -36,6 +49,7 @@ class Head:
         self.plan, self.ends, self.room = plan, ends, room
         self.size = ends.size * room
         self.used = 0
+        self.reports: Ints | None = None  # how often each cell's window was reported, if that is counted here
         self.torn = False  # whether rows are being added: stays set if an interrupt leaves some of them in
         self._begun = np.zeros(ends.size, np.bool_)  # slots that have rows
         # one extra cell takes the rows that do not count
@@ -90,8 +104,16 @@ class Head:
             return False
         code, rows = run.code, run.rows
         place = np.repeat(slot * self.room, np.diff(run.slices(), append=len(run))) + code
+        self._put(place, rows, run.blocks)
+        self._begun[slot] = True
+        self._most = max(self._most, most)
+        self.used += len(run)
+        return True
+
+    def _put(self, place: Ints, rows: Ints, blocks: Sequence[Block]) -> None:
+        """Write cells with these numbers of rows."""
         own = not isinstance(self._counter, Sums)
-        for block, partials in zip(self._blocks, run.blocks, strict=True):
+        for block, partials in zip(self._blocks, blocks, strict=True):
             if block is None:
                 continue
             assert isinstance(partials, np.ndarray)
@@ -104,16 +126,13 @@ class Head:
                 block[place] = partials
         if own:
             if self._counter is not None:
-                self._counter, self._counted = None, np.zeros((self.size, 1), np.int64)
+                self._counter, self._counted = None, self._counted[: self.size, :1].copy()
             self._counted[place, 0] = rows
-        self._begun[slot] = True
-        self._most = max(self._most, most)
-        self.used += len(run)
-        return True
 
     @property
     def nbytes(self) -> int:
         rows = self._counted.nbytes if self._counter is None else 0
+        rows += 0 if self.reports is None else self.reports.nbytes
         return rows + sum(block.nbytes for block in self._blocks if block is not None)
 
     def slices_beside(self, runs: Sequence[Cells], coming: Mask | None) -> int:
@@ -158,6 +177,64 @@ class Head:
             return self.used - before
 
         return begun, commit
+
+    def prepare_cells(self, cells: Cells, rows: int, before: bool) -> tuple[Mask, Callable[[], int], Report]:
+        """As ``prepare``, for so many rows that are cells already. ``before``: the partials before are asked for."""
+        if cells.one_slice:
+            slot = self.ends.searchsorted(cells.end[:1])
+            place = cells.code + slot * self.room
+        else:
+            slot = self.ends.searchsorted(cells.slice_ends)
+            place = np.repeat(slot * self.room, np.diff(cells.slices(), append=len(cells))) + cells.code
+        had = self._rows_at(place)
+        counts, held, every = had + cells.rows, had.nonzero()[0], np.arange(place.size)
+        all_held = held.size == place.size
+        at, was, now = place if all_held else place.take(held), list[Ints](), list[Ints]()
+        for lane, block, more in zip(self.plan.lanes, self._blocks, cells.blocks, strict=True):
+            assert isinstance(more, np.ndarray)
+            if block is None:
+                known, whole = had[held].reshape(-1, 1), counts.reshape(-1, 1)
+            else:
+                known = block.take(at, axis=0) if isinstance(block, np.ndarray) else block.partials(at)
+                whole = known.copy() if all_held and before else known
+                if not all_held:
+                    whole = kinds.identity(lane.kind, place.size)
+                    whole[held] = known
+                kinds.combine(lane.kind, every, every, whole, more)
+            was.append(known)
+            now.append(whole)
+        begun = self._begun.copy()
+        begun[slot] = True
+
+        def commit() -> int:
+            self.torn = True
+            self._begun, self._most, used = begun, self._most + rows, self.used
+            self._put(place, counts, now)
+            if self.reports is not None:
+                self.reports[place] += 1
+            self.used += place.size - held.size
+            return self.used - used
+
+        return begun, commit, Report(place, tuple(now), held, tuple(was) if before else ())
+
+    def place_of(self, end: Ints, code: Ints) -> tuple[Ints, Ints]:
+        """The places of keys' cells, and which of them are in the head."""
+        slot = self.ends.searchsorted(end)
+        inside = (slot < self.ends.size) & (code < self.room)
+        inside[inside] = self.ends[slot[inside]] == end[inside]
+        held = inside.nonzero()[0]
+        return slot[held] * self.room + code[held], held
+
+    def reported(self) -> tuple[Ints, Ints, Ints]:
+        """The end, the key, and how often it was reported, of each cell that was."""
+        counts = np.zeros(0, np.int64) if self.reports is None else self.reports
+        held = counts.nonzero()[0]
+        return self.ends[held // self.room], held % self.room, counts[held]
+
+    def _rows_at(self, place: Ints) -> Ints:
+        """The numbers of rows of these cells."""
+        rows: Ints = self._counted[place, 0]  # `take` would copy the column first
+        return rows & LOW if isinstance(self._counter, Sums) else rows
 
     def cells(self) -> Cells:
         """A copy of the cells as a sorted table."""

@@ -23,7 +23,7 @@ from slicing.cells.unread import Unread
 from slicing.kernels.cells import CODE, END
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
-from slicing.storage.head import Head, edge_after
+from slicing.storage.head import Head, Report, edge_after
 from slicing.storage.open_sessions import of_codes
 from slicing.system.arrays import Ints, Mask
 from slicing.system.replace import but
@@ -85,19 +85,34 @@ class Store:
     def prepare(self, rows: Rows, horizon: int) -> Addition | None:
         """Prepare to add rows to the head, or to a new head, in a push that closes nothing. None if neither pays. A
         head pays for few rows compared with the keys, none of them late."""
+        store = self._with_head(rows, horizon)
+        return None if store is None or store.head is None else Addition(store, *store.head.prepare(rows))
+
+    def prepare_cells(
+        self, rows: Rows, cells: Cells, horizon: int, before: bool
+    ) -> tuple[Addition, Report, Head] | None:
+        """As ``prepare``, for rows that are cells already. Also returns what the head then holds of their keys, and the
+        head. ``before``: the report also has what it held before."""
+        store = self._with_head(rows, horizon)
+        if store is None or store.head is None or not store.head.takes_cells:
+            return None
+        if any(np.isin(cells.slice_ends, run.slice_ends).any() for run in store.runs):
+            return None  # keys have cells there too
+        slots, commit, report = store.head.prepare_cells(cells, len(rows), before)
+        return Addition(store, slots, commit), report, store.head
+
+    def _with_head(self, rows: Rows, horizon: int) -> Store | None:
+        """The store with a head that takes the rows."""
         policy = self.plan.policy
         if len(rows) > (policy.head_rows if rows.threads == 1 else policy.head_shared) * rows.codes:
             return None
         if edge_after(self.plan, rows.span[0]) <= horizon:
             return None
-        store, head = self, self.head
-        if head is None or not head.takes(rows):
-            store = self.whole().settled()
-            head = Head.begun(self.plan, store.runs, rows, horizon)
-            if head is None:
-                return None
-            store = Store(store.plan, store._beside(head), store.coarse, head)
-        return Addition(store, *head.prepare(rows))
+        if self.head is not None and self.head.takes(rows):
+            return self
+        store = self.whole().settled()
+        head = Head.begun(self.plan, store.runs, rows, horizon)
+        return None if head is None else Store(store.plan, store._beside(head), store.coarse, head)
 
     def _beside(self, head: Head) -> tuple[Cells, ...]:
         """The runs that a new head does not take in: it takes those whose slices it all has, if it can."""

@@ -1,0 +1,172 @@
+"""Windows that each push reports from the head of the store, push by push, as the oracle of triggers says."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from trigger_oracle import Early, Oracle, Result, Row
+
+import slicing as sl
+from slicing.query.policy import Policy
+
+CASES = int(os.environ.get("SLICING_CASES", "60"))
+pytestmark = pytest.mark.filterwarnings("ignore:one row of time")  # streams of a test may well be late
+AGGS = {
+    "n": sl.count(),
+    "some": sl.count("v"),
+    "total": sl.sum("v"),
+    "low": sl.min("v"),
+    "halves": sl.sum("h"),
+    "most": sl.max("h"),
+    "mean": sl.mean("h"),
+    "last": sl.last("v"),
+}
+KINDS = [["n"], ["n", "total"], ["halves"], ["n", "halves", "most", "mean"], ["some", "low", "last"], list(AGGS)]
+ORIGINS = (0, -997, 1_700_000_000_000_000_000, (1 << 62) + (1 << 61) - 2000)
+
+
+def answer(rows: list[Row]) -> tuple[Any, ...]:
+    known = [row.value for row in rows if row.value is not None]
+    total, low, last = sum(known), min(known, default=None), known[-1] if known else None
+    if not known:
+        return len(rows), 0, None, None, None, None, None, None
+    return len(rows), len(known), total, low, total / 2, max(known) / 2, total / 2 / len(known), last
+
+
+def plain(table: pa.Table, aggs: list[str]) -> list[Result]:
+    told = "op" if "op" in table.column_names else "revision"
+    named = ("window_end", "window", "window_start", "k")
+    return [
+        (*(row[name] for name in named), tuple(row[name] for name in aggs), row["timing"], row[told])
+        for row in table.to_pylist()
+    ]
+
+
+def chosen(rows: list[Result], aggs: list[str]) -> list[Result]:
+    at = [list(AGGS).index(name) for name in aggs]
+    return [(*row[:4], tuple(row[4][i] for i in at), *row[5:]) for row in rows]
+
+
+def batch(rows: list[tuple[int, str | None, int | None]]) -> pa.Table:
+    times, keys, values = zip(*rows, strict=True)
+    halves = [None if value is None else value / 2 for value in values]
+    columns = {"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "h": pa.float64()}
+    return pa.table(list(map(pa.array, (times, keys, values, halves), columns.values())), list(columns))
+
+
+def of_one_window(size: int, offset: int) -> Any:
+    def containing(time: int) -> list[tuple[int, int]]:
+        start = (time - offset) // size * size + offset
+        return [(start, start + size)]
+
+    return containing
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_every_push_is_as_the_oracle_says(case: int) -> None:
+    rng = random.Random(f"head {case}")
+    size, offset, delay = rng.randint(20, 90), rng.randint(-9, 9), rng.choice([0, 3, 40])
+    aggs, emit, origin = rng.choice(KINDS), rng.choice(["updates", "changes", "parts"]), rng.choice(ORIGINS)
+    windows, trigger = {"w": sl.tumbling(size, offset=offset)}, sl.each_push()
+    spec = sl.Spec(
+        *("t", windows, {name: AGGS[name] for name in aggs}, "k", sl.bounded(delay)), emit=emit, trigger=trigger
+    )
+    oracle = Oracle({"w": of_one_window(size, offset)}, {"w": Early(each_push=True)}, answer, emit, delay)
+    policy = Policy(head_filled=rng.choice([0.01, Policy.head_filled]), fused_cells=rng.choice([0, 256]))
+    op, keys, time = sl.Operator(spec, policy=policy), 1, origin
+    for _ in range(rng.randint(2, 14)):
+        keys = min(keys + rng.randint(0, 3), 9)
+        time += rng.choice([0, 1, 5, 30])
+        rows = [
+            (time - rng.randint(0, rng.choice([0, delay + 2])), rng.choice([None, *"abcdefgh"][:keys]), value)
+            for value in (rng.choice([None, *range(-5, 9)]) for _ in range(rng.randint(1, 12)))
+        ]
+        found = plain(op.push(batch(rows)).windows, aggs)
+        assert found == chosen(oracle.push(rows), aggs), spec
+        if rng.random() < 0.15:
+            reached = max(oracle.watermark, origin - 20) + rng.randint(0, 25)
+            assert plain(op.advance(reached).windows, aggs) == chosen(oracle.advance(reached), aggs), spec
+        if rng.random() < 0.2:
+            op = sl.Operator.restore(spec, op.snapshot(), policy=policy)
+    assert plain(op.flush().windows, aggs) == chosen(oracle.flush(), aggs), spec
+
+
+def test_a_steady_stream_is_reported_from_the_head() -> None:
+    spec = sl.Spec(
+        *("t", {"w": sl.tumbling(1000)}, {"n": sl.count()}, "k", sl.bounded(0)), emit="updates", trigger=sl.each_push()
+    )
+    op, from_head = sl.Operator(spec), []
+    for at in range(0, 3000, 50):
+        rows = [(at + i, "abcde"[i % 5], i) for i in range(20)]
+        assert op.push(batch(rows)).windows.num_rows >= 5
+        head = op._now.store.head
+        from_head.append(head is not None and head.reports is not None)
+        assert head is None or not op._now.revisions.count.size
+    assert sum(from_head) == 57  # all pushes but those that close a window, and the first
+
+
+def test_keys_whose_cells_are_in_an_older_run_are_not_reported_from_a_new_head() -> None:
+    """The run has a slice that the new head has not, so its cells stay where they are."""
+    spec = sl.Spec(
+        *("t", {"w": sl.tumbling(20)}, {"n": sl.count()}, "k", sl.bounded(40)), emit="updates", trigger=sl.each_push()
+    )
+    oracle = Oracle({"w": of_one_window(20, 0)}, {"w": Early(each_push=True)}, answer, "updates", 40)
+    op = sl.Operator(spec)
+    old = [(time, key, 0) for time in (5, 25, 45) for key in "abc"]
+    for rows in (old, [(23, "a", 0)], [(6, "a", 0)], [(46, "b", 0), (7, "c", 0)], [(8, "c", 0)]):
+        assert plain(op.push(batch(rows)).windows, ["n"]) == chosen(oracle.push(rows), ["n"])
+
+
+def query(emit: str) -> sl.Spec:
+    aggs, trigger = {"n": sl.count(), "v": sl.sum("v")}, sl.each_push()
+    return sl.Spec("t", {"w": sl.tumbling(1000)}, aggs, "k", sl.bounded(0), emit=emit, trigger=trigger)
+
+
+def begun(op: Any) -> Any:
+    for at in (0, 10, 20):
+        op.push(batch([(at, key, at) for key in "abcde"]))
+    return op
+
+
+def test_an_operator_that_was_interrupted_while_it_wrote_cells_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = begun(sl.Operator(query("updates")))
+    blob = op.snapshot()
+    op.push(batch([(30, "a", 1), (30, "b", 1)]))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    assert op._now.store.head is not None
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("slicing.storage.head.Head._put", interrupted)
+        op.push(batch([(40, "a", 1)]))
+    for use in (lambda: op.push(batch([(40, "a", 1)])), op.snapshot, op.flush):
+        with pytest.raises(RuntimeError, match="a push was interrupted while it added its rows"):
+            use()
+    again = sl.Operator.restore(query("updates"), blob)
+    assert again.push(batch([(30, "a", 1)])).windows["revision"].to_pylist() == [3]
+
+
+def test_reports_of_a_refused_push_do_not_come_into_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    second = sl.Spec("window_start", {"h": sl.tumbling(2000)}, {"s": sl.sum("v")}, "k", sl.manual(), op="op")
+
+    def refuse(_: object) -> None:
+        raise OverflowError("refused")
+
+    op, other = (begun(sl.chain(sl.Operator(query("changes")), sl.Operator(second))) for _ in range(2))
+    for chained in (op, other):
+        chained.push(batch([(30, "a", 4)]))
+    assert op._links[0]._now.store.head is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(op._links[1], "push", refuse)
+        for _ in range(2):
+            with pytest.raises(OverflowError, match="refused"):
+                op.push(batch([(40, "a", 7), (40, "f", 7)]))
+    assert op.snapshot() == other.snapshot()
+    for chained in (op, other):
+        chained.push(batch([(50, "a", 1)]))
+    assert op.flush().windows.to_pylist() == other.flush().windows.to_pylist() != []
