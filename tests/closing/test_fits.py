@@ -72,6 +72,24 @@ def _within(table: pa.Table, limits: np.iinfo[Any]) -> bool:
     return all(int(limits.min) <= time <= int(limits.max) for time in bounds)
 
 
+@pytest.mark.parametrize(("first", "refused"), [(2**31 - 5, True), (2**31 - 4, False)])
+def test_a_full_window_that_ends_after_the_last_time_is_refused_once_the_data_covers_it(
+    first: int, refused: bool
+) -> None:
+    spec = sl.Spec("t", {"w": sl.sliding(5, every=1, full=True)}, {"n": sl.count()}, watermark=sl.bounded(9))
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": pa.array([2**31 - 1], pa.int32())}))
+    rows = pa.table({"t": pa.array([first], pa.int32())})
+    if refused:
+        with pytest.raises(
+            ValueError, match=r"holds 2147483647, and a window 'w' of this row ends at 2147483648, which"
+        ):
+            op.push(rows)
+    else:
+        op.push(rows)
+    assert op.flush().windows.num_rows == 0
+
+
 def test_a_stream_goes_on_after_a_row_that_does_not_fit() -> None:
     spec = sl.Spec("t", {"w": sl.tumbling(10, offset=7)}, {"n": sl.count()}, watermark=sl.bounded(0))
     op = sl.Operator(spec)

@@ -1,9 +1,11 @@
-"""Windows that each push reports from the head of the store, push by push, as the oracle of triggers says."""
+"""Early results of aggregates that add up, push by push, as the oracle of triggers says: `each_push` reports tumbling
+windows from the head of the store, and event-time triggers read the slice that a cut has fused."""
 
 from __future__ import annotations
 
 import os
 import random
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ from trigger_oracle import Early, Oracle, Result, Row
 import slicing as sl
 from slicing.query.policy import Policy
 
-CASES = int(os.environ.get("SLICING_CASES", "60"))
+CASES = int(os.environ.get("SLICING_CASES", "200"))
 pytestmark = pytest.mark.filterwarnings("ignore:one row of time")  # streams of a test may well be late
 AGGS = {
     "n": sl.count(),
@@ -58,24 +60,48 @@ def batch(rows: list[tuple[int, str | None, int | None]]) -> pa.Table:
     return pa.table(list(map(pa.array, (times, keys, values, halves), columns.values())), list(columns))
 
 
-def of_one_window(size: int, offset: int) -> Any:
+def periodic(size: int, every: int, offset: int) -> Any:
     def containing(time: int) -> list[tuple[int, int]]:
-        start = (time - offset) // size * size + offset
-        return [(start, start + size)]
+        start = (time - offset) // every * every + offset
+        return [(s, s + size) for s in range(start, time - size, -every)]
 
     return containing
+
+
+def a_trigger(rng: random.Random) -> tuple[sl.Trigger, Early]:
+    kind, span, offset = (
+        rng.choice(["push", "push", "every", "share", "both"]),
+        rng.choice([2, 5, 9]),
+        rng.choice([0, 1]),
+    )
+    share = rng.choice([0.5, 0.29])
+    if kind == "push":
+        return sl.each_push(), Early(each_push=True)
+    of_share = Early(shares=[Fraction(repr(share))])
+    if kind == "share":
+        return sl.after_share(share), of_share
+    of_every = Early(spans=[(span, offset)])
+    if kind == "every":
+        return sl.every(span, offset=offset), of_every
+    both = Early(spans=of_every.spans, shares=of_share.shares)
+    return sl.every(span, offset=offset) | sl.after_share(share), both
 
 
 @pytest.mark.parametrize("case", range(CASES))
 def test_every_push_is_as_the_oracle_says(case: int) -> None:
     rng = random.Random(f"head {case}")
     size, offset, delay = rng.randint(20, 90), rng.randint(-9, 9), rng.choice([0, 3, 40])
+    every, lateness = rng.choice([size, size, max(size // 3, 1)]), rng.choice([0, 0, 0, 7])
     aggs, emit, origin = rng.choice(KINDS), rng.choice(["updates", "changes", "parts"]), rng.choice(ORIGINS)
-    windows, trigger = {"w": sl.tumbling(size, offset=offset)}, sl.each_push()
+    trigger, early = a_trigger(rng)
     spec = sl.Spec(
-        *("t", windows, {name: AGGS[name] for name in aggs}, "k", sl.bounded(delay)), emit=emit, trigger=trigger
+        *("t", {"w": sl.sliding(size, every, offset=offset)}, {name: AGGS[name] for name in aggs}, "k"),
+        watermark=sl.bounded(delay),
+        allowed_lateness=lateness,
+        emit=emit,
+        trigger=trigger,
     )
-    oracle = Oracle({"w": of_one_window(size, offset)}, {"w": Early(each_push=True)}, answer, emit, delay)
+    oracle = Oracle({"w": periodic(size, every, offset)}, {"w": early}, answer, emit, delay, lateness)
     policy = Policy(head_filled=rng.choice([0.01, Policy.head_filled]), fused_cells=rng.choice([0, 256]))
     op, keys, time = sl.Operator(spec, policy=policy), 1, origin
     for _ in range(rng.randint(2, 14)):
@@ -101,8 +127,9 @@ def test_a_steady_stream_is_reported_from_the_head() -> None:
     )
     op, from_head = sl.Operator(spec), []
     for at in range(0, 3000, 50):
-        rows = [(at + i, "abcde"[i % 5], i) for i in range(20)]
-        assert op.push(batch(rows)).windows.num_rows >= 5
+        keys = "abcde" if at % 1000 < 500 else "abcdef"
+        out = op.push(batch([(at + i, keys[i % len(keys)], i) for i in range(24)]))
+        assert out.windows.num_rows >= len(keys) and out.stats["cells"] == len(keys)
         head = op._now.store.head
         from_head.append(head is not None and head.reports is not None)
         assert head is None or not op._now.revisions.count.size
@@ -114,7 +141,7 @@ def test_keys_whose_cells_are_in_an_older_run_are_not_reported_from_a_new_head()
     spec = sl.Spec(
         *("t", {"w": sl.tumbling(20)}, {"n": sl.count()}, "k", sl.bounded(40)), emit="updates", trigger=sl.each_push()
     )
-    oracle = Oracle({"w": of_one_window(20, 0)}, {"w": Early(each_push=True)}, answer, "updates", 40)
+    oracle = Oracle({"w": periodic(20, 20, 0)}, {"w": Early(each_push=True)}, answer, "updates", 40)
     op = sl.Operator(spec)
     old = [(time, key, 0) for time in (5, 25, 45) for key in "abc"]
     for rows in (old, [(23, "a", 0)], [(6, "a", 0)], [(46, "b", 0), (7, "c", 0)], [(8, "c", 0)]):
