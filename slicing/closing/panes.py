@@ -73,7 +73,7 @@ class Kept:
         return store.consolidated()
 
     def left(self, horizon: int) -> Store:
-        """The store's cells after a push that moves the horizon there, once no more cells are apart."""
+        """What is left of the store after a push that moves the horizon there. No cells may be apart from it."""
         if self._left is None:
             self._left = self.main.without(horizon)
         return self._left

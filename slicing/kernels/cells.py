@@ -57,7 +57,7 @@ def merge(table, older, gaps, out, into):
     are in no session any more.
     """
     sessions = table.shape[1] > LEVEL
-    if not sessions:
+    if not sessions and older < table.shape[0]:  # a single table is only merged if it has equal cells
         n = merge_slices(table, older, out, into)
         if n >= 0:
             return n

@@ -17,7 +17,7 @@ from slicing.kernels.windows import by_end, index_of, periodic_due, positions_af
 from slicing.system.arrays import NONE, Ints, Mask
 from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
 
-FEW = 24  # up to so many window types, or times, less is done in numpy than it would cost
+FEW = 24  # for up to so many window types plain Python is faster than numpy; for so many times edges are not listed
 LARGE = 64  # so many types with the largest windows are looked at first: they most often hold the earliest live start
 LISTED = 2048
 INDEXED = 1024  # windows at a time from which on an index of slices pays
