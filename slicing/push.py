@@ -39,6 +39,7 @@ from slicing.columns.values import NOWHERE, plain, ranks, taken
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import changed, closed, kept
 from slicing.lifecycle import early
+from slicing.lifecycle.in_place import in_place
 from slicing.lifecycle.state import State, forget
 from slicing.query.plan import Plan
 from slicing.query.processing_time import ProcessingTime, microseconds
@@ -133,8 +134,8 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
             out = output(state, in_full(state, give_waiting(state)), account=batch.account(), coming=addition.slots)
             return Pushed(state, out, addition.commit, rows)
     arrivals = collect(state, rows)
-    if plan.reports_head and len(arrivals.cells) and rows.codes < state.crowded and not _closes(before, reached):
-        reported = early.in_head(state, rows, arrivals.cells)
+    if plan.reports_head and len(arrivals.cells) and not len(arrivals.changing) and rows.codes < state.crowded:
+        reported = in_place(state, rows, arrivals.cells, reached)
         if reported is not None:
             addition, panes = reported
             change = UNCHANGED._replace(panes=[panes], numbered=plan.spec.emit != "changes")

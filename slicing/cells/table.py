@@ -264,8 +264,8 @@ Cells.kind = Cells
 
 def _starts(end: Ints) -> Ints:
     """The first cell of each slice. ``end`` is the slice of each cell."""
-    if end.size <= 1:
-        return np.arange(end.size)
+    if end.size <= 1 or end[0] == end[-1]:
+        return np.zeros(min(end.size, 1), np.int64)
     if end.size > MANY:
         starts = np.empty(end.size, np.int64)
         n = slice_starts(end, starts)

@@ -14,10 +14,10 @@ from slicing.cells.blocks import FEW, by_column
 from slicing.closing.answers import Answers, LazyBlocks
 from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
-from slicing.columns.arrow_out import Names, Pieces, array_of, repeated, texts
+from slicing.columns.arrow_out import Names, Pieces, array_of, texts
 from slicing.columns.dictionaries import coded
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import all_alike, order_by, picked, sorting, stable_order
+from slicing.columns.order import alike, all_alike, order_by, picked, sorting, stable_order
 from slicing.columns.values import NOWHERE, taken
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
@@ -104,7 +104,7 @@ def _results(plan: Plan, answers: Answers, pools: Pools, void: Mask | None) -> l
 
 def _about_reports(plan: Plan, size: int, mark: Ints | None, timing: Ints | None) -> list[pa.Array]:
     """The columns ``timing``, and ``revision`` or ``op``."""
-    columns = [] if plan.spec.trigger is None else [_timings(size, timing)]
+    columns = [] if plan.spec.trigger is None else [_timings(plan, size, timing)]
     if plan.spec.emit in ("updates", "parts"):
         columns.append(array_of(np.zeros(size, np.int64) if mark is None else mark))
     if plan.spec.emit == "changes":
@@ -140,10 +140,11 @@ def windows(
     return to_table(plan, both, keys, pools, np.append(mark, first_mark))
 
 
-def _timings(size: int, timing: Ints | None) -> pa.Array:
+def _timings(plan: Plan, size: int, timing: Ints | None) -> pa.Array:
     """The column ``timing``. Usually all panes of a push have the same timing."""
     if timing is None or all_alike(timing):
-        return repeated(TIMINGS[1 if timing is None else int(timing[0])], size)
+        one = TIMINGS[1 if timing is None else int(timing[0])]
+        return plan.once(f"all {one}", lambda: Names([one])).take(alike(0, size))
     return texts(TIMINGS).take(array_of(timing))
 
 

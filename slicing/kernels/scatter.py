@@ -160,6 +160,22 @@ def resume(which, A, Q, spilt):
 
 
 @kernel
+def settle_sums(which, S, A):
+    """Convert some cells of ``scatter_sums_f`` or ``scatter_sums_i`` to partials."""
+    for i in range(which.size):
+        c = np.uint64(which[i])
+        A[i, 0], A[i, 1], A[i, 2] = S[c, 0] >> SHIFT, S[c, 1], S[c, 2]
+
+
+@kernel
+def resume_sums(which, rows, A, S):
+    """Cells that have no rows go on from these partials of so many rows: the inverse of ``settle_sums``."""
+    for i in range(which.size):
+        c = np.uint64(which[i])
+        S[c, 0], S[c, 1], S[c, 2] = (A[i, 0] << SHIFT) + rows[i], A[i, 1], A[i, 2]
+
+
+@kernel
 def scatter_basic_i(cell, x, A):
     for i in range(cell.size):
         ahead_on_lines(i, cell, x, A)

@@ -7,7 +7,6 @@ from the store, the watermark passes cuts as it passes ends of windows, and trig
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from slicing.closing.panes import EARLY, LAST, LATE, ON_TIME, Found, Kept, Panes
 from slicing.closing.revise import Revisions, windows_changed
 from slicing.closing.settle import news
 from slicing.closing.ways import Closing
-from slicing.columns.order import alike, distinct, none
+from slicing.columns.order import distinct, none
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.processing_time import microseconds
@@ -32,7 +31,6 @@ from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart, with_cells
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
-from slicing.storage.store import Addition
 from slicing.system.arrays import Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN, END
@@ -386,37 +384,6 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
     return [Panes.of(was, 0, EARLY), Panes.of(now, 1, EARLY)]
 
 
-def in_head(state: State, rows: Rows, cells: Cells) -> tuple[Addition, Panes] | None:
-    """Prepare to add the cells of a push that closes nothing to the head of the store. Also returns the windows that it
-    reports, with their revisions; for "changes" in their order. None if no head pays."""
-    plan, head, emit = state.plan, state.store.head, state.plan.spec.emit
-    if state.apart:
-        return None
-    if head is not None and not head.takes(rows):
-        state.store, state.revisions = state.headless()
-    known = state.store.head
-    found = state.store.prepare_cells(rows, cells, state.horizon, emit == "changes")
-    if found is None:
-        return None
-    addition, report, head = found
-    if known is None and emit != "changes":
-        place, held = head.place_of(state.revisions.end, state.revisions.code)
-        head.reports = np.zeros(head.size, np.int64)
-        head.reports[place] = state.revisions.count[held]
-        state.revisions = state.revisions.but_for(held)
-    size, code = len(cells), np.ascontiguousarray(cells.code)
-    if cells.one_slice:
-        start, end = alike(cells.end[0] - plan.edges.longest, size), alike(cells.end[0], size)
-    else:
-        start, end = cells.end - plan.edges.longest, np.ascontiguousarray(cells.end)
-    now = Answers(alike(plan.timed[0], size), start, end, code, cells.blocks if emit == "parts" else report.now)
-    if head.reports is not None:
-        return addition, Panes.of(now, head.reports.take(report.place), EARLY)
-    was = now if report.held.size == size else now.take(report.held)
-    both = [Panes.of(replace(was, blocks=report.was), 0, EARLY), Panes.of(now, 1, EARLY)]
-    return addition, _together(plan, both)
-
-
 def _groups(state: State) -> list[Group]:
     """The windows between edges with triggers of pushes, grouped by when they last fired."""
     plan, found = state.plan, dict[int, Mask]()
@@ -454,7 +421,7 @@ def numbered(
     if revised is not None:
         again, mark = revised
         panes.append(Panes(again, mark, np.where(mark == 0, ON_TIME, LATE)))
-    found = _together(plan, panes)
+    found = together(plan, panes)
     if plan.spec.emit != "changes" and len(found.answers):
         state.revisions, order = _counted(state, found)
         found = Panes(found.answers, order, found.timing)
@@ -476,13 +443,13 @@ def _counted(state: State, panes: Panes) -> tuple[Revisions, Ints]:
 
 def rows_of(state: State, panes: Sequence[Panes]) -> pa.Table:
     """Numbered panes as a table."""
-    plan, found = state.plan, _together(state.plan, panes)
+    plan, found = state.plan, together(state.plan, panes)
     if not len(found.answers):
         return plan.no_windows
     return results.of_panes(plan, state.keys, state.pools, *found)
 
 
-def _together(plan: Plan, panes: Sequence[Panes]) -> Panes:
+def together(plan: Plan, panes: Sequence[Panes]) -> Panes:
     some = [found for found in panes if len(found.answers)]
     if len(some) <= 1:
         return some[0] if some else Panes(Answers.none(plan), none(), none())

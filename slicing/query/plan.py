@@ -431,14 +431,22 @@ class Plan:
 
     @lazy
     def reports_head(self) -> bool:
-        """Whether the store may have a head although each push reports windows: those of one tumbling type, all news at
-        each push."""
-        if not (self.spec.by and self.adds_up and self.edges.tumbles and len(self.names) == 1):
+        """Whether the store may have a head although windows are reported early: those of one tumbling type, at each
+        push or at times."""
+        if not (self.spec.by and self.adds_up and len(self.names) == len(self.bounds) == 1):
             return False
-        if self.keeps_rows or self.ranked or self.lateness or self.spec.op is not None:
+        size, every, _ = self.bounds[0].periodic or (0, 1, 0)
+        if size != every or self.keeps_rows or self.ranked or self.lateness or self.spec.op is not None:
             return False
         trigger = self.spec.trigger_of(self.names[0])
-        return trigger is not None and trigger.parts() == (EachPush(),)
+        return self.early.cuts[0] is not None or (trigger is not None and trigger.parts() == (EachPush(),))
+
+    @property
+    def tumbling(self) -> tuple[int, int, int]:
+        """The size, step and offset of the only window type of a plan that ``reports_head``."""
+        periodic = self.bounds[0].periodic
+        assert periodic is not None
+        return periodic
 
     @lazy
     def knows_rows(self) -> bool:

@@ -11,9 +11,10 @@ from slicing.cells.lanes import Lane
 from slicing.columns.arrow_out import MANY_ROWS, table_room
 from slicing.columns.values import SIGN_BIT
 from slicing.kernels import combine as kinds
-from slicing.kernels.combine import LOW, SHIFT
+from slicing.kernels.combine import LOW
 from slicing.kernels.scatter import (
     resume,
+    resume_sums,
     scatter_arg,
     scatter_basic_f,
     scatter_basic_i,
@@ -30,6 +31,7 @@ from slicing.kernels.scatter import (
     scatter_sums_f,
     scatter_sums_i,
     settle,
+    settle_sums,
 )
 from slicing.kernels.segments import (
     masked_basic_f,
@@ -72,14 +74,13 @@ class Sums:
         return rows
 
     def partials(self, which: Ints) -> Ints:
-        words: Ints = self.words.take(which, axis=0)
-        words[:, 0] >>= SHIFT
-        return words
+        block = np.empty((which.size, 3), np.int64)
+        settle_sums(which, self.words, block)
+        return block
 
     def begin(self, which: Ints, rows: Ints, partials: Ints) -> None:
         """Cells without rows go on from these partials of so many rows."""
-        self.words[which] = partials
-        self.words[which, 0] = (partials[:, 0] << SHIFT) + rows
+        resume_sums(which, rows, partials, self.words)
 
 
 class Quads:

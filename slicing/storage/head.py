@@ -1,15 +1,17 @@
-"""The head of the store: cells of the newest slots by key code. Pushes that close nothing add their rows to it in
-place.
+"""The head of the store: cells by key code, to which pushes that close nothing add in place.
 
-Such a push costs only its rows, however many keys live: nothing is sorted or merged. All that can fail happens before
-(:meth:`Head.prepare`); the change in place cannot fail. :meth:`Head.cells` copies the cells. A head has a place for
-each key in each of its slots, so the places of keys without rows are wasted. It begins once enough places would be
-taken: a count and a sum by key then take at most about 40 bytes a cell, and 26 once all keys have rows.
+A head has the newest slots, and takes rows or cells; or it has the part of one window that event-time triggers have
+reported, and takes the slices that a cut has passed. Such a push costs only its rows, however many keys live: nothing
+is sorted or merged. All that can fail happens before (:meth:`Head.prepare`); the change in place cannot fail.
+:meth:`Head.cells` copies the cells. A head has a place for each key in each of its slots, so the places of keys without
+rows are wasted. It begins once enough places would be taken: a count and a sum by key then take at most about 40 bytes
+a cell, and 26 once all keys have rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import exp
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ import numpy as np
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
-from slicing.columns.order import progression
+from slicing.columns.order import distinct, progression
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.kernels.combine import LOW
@@ -27,26 +29,18 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.lift import Lifted, Quads, Sums
 from slicing.reducing.places import Grid
+from slicing.storage.totals import Report, Totals
 from slicing.system.arrays import Ints, Mask
 
 _EXACT = (kinds.COUNT, kinds.EXTREMES, *kinds.INTEGERS, kinds.SUM_F)
 
 
-class Report(NamedTuple):
-    """The keys of new cells: their places, their partials with the new cells, which had a cell before, and the partials
-    of these if they are asked for."""
-
-    place: Ints
-    now: tuple[Block, ...]
-    held: Ints
-    was: tuple[Block, ...]
-
-
 class Head:
     """Dense cells at slot * room + code."""
 
-    def __init__(self, plan: Plan, ends: Ints, room: int) -> None:
+    def __init__(self, plan: Plan, ends: Ints, room: int, window: int | None = None) -> None:
         self.plan, self.ends, self.room = plan, ends, room
+        self.window = window  # the end of the only window whose reported part this is; None for a head of slots
         self.size = ends.size * room
         self.used = 0
         self.reports: Ints | None = None  # how often each cell's window was reported, if that is counted here
@@ -83,9 +77,15 @@ class Head:
             for run in runs:
                 missing *= max(1 - len(run.ending(end - 1, end)) / codes, 0)
             cells += codes - missing
-        places = int(cells / plan.policy.head_filled) // ends.size
-        # with room for some new keys: otherwise each of them would begin another head
-        return Head(plan, ends, min(places, codes + codes // 4) + 8) if places >= codes + codes // 16 else None
+        room = _room(plan, cells / ends.size, codes)
+        return Head(plan, ends, room) if room else None
+
+    @staticmethod
+    def of_window(plan: Plan, end: int, reported: Cells, codes: int) -> Head | None:
+        """A head of the part of a window that was reported. None if it would have too few cells."""
+        room = _room(plan, int(np.count_nonzero(np.bincount(reported.code))), codes)
+        head = Head(plan, reported.slice_ends[-1:], room, end) if room else None
+        return head if head is not None and head.takes_cells and head._begin_with(reported) else None
 
     @property
     def takes_cells(self) -> bool:
@@ -97,22 +97,21 @@ class Head:
 
         A key then has one cell of a slice, not one in the run and one in the head.
         """
-        slot, most = self.ends.searchsorted(run.slice_ends), int(run.rows.max())
+        slot = self.ends.searchsorted(run.slice_ends)
         if slot[-1] == self.ends.size or (self.ends[slot] != run.slice_ends).any():
             return False
-        if most > self.plan.policy.head_most:
-            return False
-        code, rows = run.code, run.rows
-        place = np.repeat(slot * self.room, np.diff(run.slices(), append=len(run))) + code
-        self._put(place, rows, run.blocks)
-        self._begun[slot] = True
-        self._most = max(self._most, most)
-        self.used += len(run)
-        return True
+        return self._begin_with(run)
 
-    def _put(self, place: Ints, rows: Ints, blocks: Sequence[Block]) -> None:
-        """Write cells with these numbers of rows."""
-        own = not isinstance(self._counter, Sums)
+    def _begin_with(self, cells: Cells) -> bool:
+        """Add cells to a head that nobody has yet, unless they have too many rows."""
+        prepared = self.prepare_cells(cells, before=False)
+        if prepared is not None:
+            prepared.commit()
+            self.torn = False
+        return prepared is not None
+
+    def _put(self, place: Ints, rows: Ints, blocks: Sequence[Block], own: Ints | None) -> None:
+        """Write cells with these numbers of rows. ``own``: the numbers of rows, if no block counts them."""
         for block, partials in zip(self._blocks, blocks, strict=True):
             if block is None:
                 continue
@@ -121,13 +120,23 @@ class Head:
                 block.begin(place, rows, partials)
             elif isinstance(block, Quads):
                 block.begin(place, partials)
-                own = own and not (block is self._counter and bool((partials[:, 0] == rows).all()))
             else:
                 block[place] = partials
-        if own:
-            if self._counter is not None:
-                self._counter, self._counted = None, self._counted[: self.size, :1].copy()
-            self._counted[place, 0] = rows
+        if own is not None:
+            self._counter, self._counted = None, own
+            own[place, 0] = rows
+
+    def _own_counts(self, rows: Ints, blocks: Sequence[Block]) -> Ints | None:
+        """Where the numbers of rows are written, if no block counts them or will count them with these cells."""
+        counter = self._counter
+        if counter is None:
+            return self._counted
+        if isinstance(counter, Sums):
+            return None
+        at = next(i for i, block in enumerate(self._blocks) if block is counter)
+        counts = blocks[at]
+        assert isinstance(counts, np.ndarray)
+        return None if bool((counts[:, 0] == rows).all()) else self._counted[: self.size, :1].copy()
 
     @property
     def nbytes(self) -> int:
@@ -137,13 +146,17 @@ class Head:
 
     def slices_beside(self, runs: Sequence[Cells], coming: Mask | None) -> int:
         """How many of the head's slices none of the runs has. ``coming``: the slots that will have rows."""
+        if self.window is not None:
+            return 1
         held = self.ends[self._begun if coming is None else coming]
         return sum(not any(end in run.slice_ends for run in runs) for end in held)
 
     def takes(self, rows: Rows) -> bool:
-        width, _ = _slots(self.plan)
         if rows.codes > self.room or self._most + len(rows) > self.plan.policy.head_most:
             return False
+        if self.window is not None:
+            return True
+        width, _ = _slots(self.plan)
         return bool(self.ends[0] - width <= rows.span[0] and rows.span[1] < self.ends[-1])
 
     def prepare(self, rows: Rows) -> tuple[Mask, Callable[[], int]]:
@@ -178,58 +191,69 @@ class Head:
 
         return begun, commit
 
-    def prepare_cells(self, cells: Cells, rows: int, before: bool) -> tuple[Mask, Callable[[], int], Report]:
-        """As ``prepare``, for so many rows that are cells already. ``before``: the partials before are asked for."""
-        if cells.one_slice:
-            slot = self.ends.searchsorted(cells.end[:1])
-            place = cells.code + slot * self.room
-        else:
-            slot = self.ends.searchsorted(cells.slice_ends)
-            place = np.repeat(slot * self.room, np.diff(cells.slices(), append=len(cells))) + cells.code
-        had = self._rows_at(place)
-        counts, held, every = had + cells.rows, had.nonzero()[0], np.arange(place.size)
-        all_held = held.size == place.size
-        at, was, now = place if all_held else place.take(held), list[Ints](), list[Ints]()
-        for lane, block, more in zip(self.plan.lanes, self._blocks, cells.blocks, strict=True):
-            assert isinstance(more, np.ndarray)
-            if block is None:
-                known, whole = had[held].reshape(-1, 1), counts.reshape(-1, 1)
-            else:
-                known = block.take(at, axis=0) if isinstance(block, np.ndarray) else block.partials(at)
-                whole = known.copy() if all_held and before else known
-                if not all_held:
-                    whole = kinds.identity(lane.kind, place.size)
-                    whole[held] = known
-                kinds.combine(lane.kind, every, every, whole, more)
-            was.append(known)
-            now.append(whole)
+    def prepare_cells(self, cells: Cells, before: bool) -> Prepared | None:
+        """As ``prepare``, for cells. ``before``: the partials before are asked for. None if they have too many rows."""
+        if self.window is None or cells.one_slice:
+            place, slot = self._places(cells)
+            parts: list[tuple[Cells, Ints | None]] = [(cells, None)]
+        else:  # one slice after the other: each is reported with those before it
+            place, slot = distinct(cells.code), 0
+            stops = pairwise([*cells.slices().tolist(), len(cells)])
+            slices = [cells.take(slice(low, high)) for low, high in stops]
+            parts = [(part, place.searchsorted(part.code)) for part in slices]
+        most = self._most + int(cells.rows.max()) * len(parts)
+        if most > self.plan.policy.head_most:
+            return None
+        times = None if self.reports is None else self.reports.take(place)
+        totals = Totals(self.plan.lanes, self._blocks, place, self._rows_at(place), times)
+        reports = [totals.add(part, before, which) for part, which in parts]
         begun = self._begun.copy()
         begun[slot] = True
+        own, ends = self._own_counts(totals.rows, totals.blocks), self.ends if self.window is None else cells.end[-1:]
 
         def commit() -> int:
             self.torn = True
-            self._begun, self._most, used = begun, self._most + rows, self.used
-            self._put(place, counts, now)
-            if self.reports is not None:
-                self.reports[place] += 1
-            self.used += place.size - held.size
-            return self.used - used
+            self._begun, self._most, self.ends = begun, most, ends
+            self._put(place, totals.rows, totals.blocks, own)
+            if self.reports is not None and totals.times is not None:
+                self.reports[place] = totals.times
+            self.used += totals.fresh
+            return totals.fresh
 
-        return begun, commit, Report(place, tuple(now), held, tuple(was) if before else ())
+        return Prepared(begun, commit, reports)
 
-    def place_of(self, end: Ints, code: Ints) -> tuple[Ints, Ints]:
-        """The places of keys' cells, and which of them are in the head."""
-        slot = self.ends.searchsorted(end)
-        inside = (slot < self.ends.size) & (code < self.room)
-        inside[inside] = self.ends[slot[inside]] == end[inside]
+    def _places(self, cells: Cells) -> tuple[Ints, Ints | int]:
+        """The place of each cell, and the slots that they are in."""
+        if self.window is not None:
+            return np.ascontiguousarray(cells.code), 0
+        if cells.one_slice:
+            slot = self.ends.searchsorted(cells.end[:1])
+            return cells.code + slot * self.room, slot
+        slot = self.ends.searchsorted(cells.slice_ends)
+        return np.repeat(slot * self.room, np.diff(cells.slices(), append=len(cells))) + cells.code, slot
+
+    def count_reports(self, window_end: Ints, code: Ints, count: Ints) -> Ints:
+        """Count reports of windows here from now on. Takes how often some were reported, and returns which of these are
+        in the head."""
+        ends = self._window_ends
+        slot = ends.searchsorted(window_end)
+        inside = (slot < ends.size) & (code < self.room)
+        inside[inside] = ends[slot[inside]] == window_end[inside]
         held = inside.nonzero()[0]
-        return slot[held] * self.room + code[held], held
+        self.reports = np.zeros(self.size, np.int64)
+        self.reports[slot[held] * self.room + code[held]] = count[held]
+        return held
 
     def reported(self) -> tuple[Ints, Ints, Ints]:
-        """The end, the key, and how often it was reported, of each cell that was."""
+        """The end of the window, the key, and how often it was reported, of each cell whose window was."""
         counts = np.zeros(0, np.int64) if self.reports is None else self.reports
         held = counts.nonzero()[0]
-        return self.ends[held // self.room], held % self.room, counts[held]
+        return self._window_ends[held // self.room], held % self.room, counts[held]
+
+    @property
+    def _window_ends(self) -> Ints:
+        """The end of the window that each slot is in."""
+        return self.ends if self.window is None else np.array([self.window])
 
     def _rows_at(self, place: Ints) -> Ints:
         """The numbers of rows of these cells."""
@@ -261,9 +285,26 @@ class Head:
             )
 
 
+class Prepared(NamedTuple):
+    """Cells that are prepared to go into a head, and what it then has of their keys."""
+
+    slots: Mask  # the slots that will have rows
+    commit: Callable[[], int]  # adds the cells in place, which cannot fail; returns how many are new
+    reports: list[Report]
+
+
 def edge_after(plan: Plan, time: int) -> int:
     width, phase = _slots(plan)
     return (time - phase) // width * width + width + phase
+
+
+def _room(plan: Plan, cells: float, codes: int) -> int:
+    """The places of a slot that has so many cells; 0 if they would be too few of them.
+
+    It has room for some new keys: otherwise each of them would begin another head.
+    """
+    places = int(cells / plan.policy.head_filled)
+    return min(places, codes + codes // 4) + 8 if places >= codes + codes // 16 else 0
 
 
 def _inside(rows: Rows, start: int, end: int) -> int:

@@ -23,8 +23,9 @@ from slicing.cells.unread import Unread
 from slicing.kernels.cells import CODE, END
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
-from slicing.storage.head import Head, Report, edge_after
+from slicing.storage.head import Head, edge_after
 from slicing.storage.open_sessions import of_codes
+from slicing.storage.totals import Report
 from slicing.system.arrays import Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN
@@ -85,24 +86,11 @@ class Store:
     def prepare(self, rows: Rows, horizon: int) -> Addition | None:
         """Prepare to add rows to the head, or to a new head, in a push that closes nothing. None if neither pays. A
         head pays for few rows compared with the keys, none of them late."""
-        store = self._with_head(rows, horizon)
+        store = self.with_head(rows, horizon)
         return None if store is None or store.head is None else Addition(store, *store.head.prepare(rows))
 
-    def prepare_cells(
-        self, rows: Rows, cells: Cells, horizon: int, before: bool
-    ) -> tuple[Addition, Report, Head] | None:
-        """As ``prepare``, for rows that are cells already. Also returns what the head then holds of their keys, and the
-        head. ``before``: the report also has what it held before."""
-        store = self._with_head(rows, horizon)
-        if store is None or store.head is None or not store.head.takes_cells:
-            return None
-        if any(np.isin(cells.slice_ends, run.slice_ends).any() for run in store.runs):
-            return None  # keys have cells there too
-        slots, commit, report = store.head.prepare_cells(cells, len(rows), before)
-        return Addition(store, slots, commit), report, store.head
-
-    def _with_head(self, rows: Rows, horizon: int) -> Store | None:
-        """The store with a head that takes the rows."""
+    def with_head(self, rows: Rows, horizon: int) -> Store | None:
+        """The store with a head of slots that takes the rows."""
         policy = self.plan.policy
         if len(rows) > (policy.head_rows if rows.threads == 1 else policy.head_shared) * rows.codes:
             return None
@@ -113,6 +101,34 @@ class Store:
         store = self.whole().settled()
         head = Head.begun(self.plan, store.runs, rows, horizon)
         return None if head is None else Store(store.plan, store._beside(head), store.coarse, head)
+
+    def with_head_of_window(self, end: int, after: int, codes: int) -> Store | None:
+        """The store with a head of the cells that the watermark ``after`` has passed, all of the window that ends at
+        ``end``. None if no head pays."""
+        older, newer = self.parted(after)
+        if len(older) < self.plan.policy.head_filled * codes:
+            return None
+        head = Head.of_window(self.plan, end, older.consolidated().table(), codes)
+        return None if head is None else but(newer, head=head)
+
+    def prepare_cells(self, cells: Cells, before: bool) -> tuple[Addition, list[Report]] | None:
+        """As ``prepare``, for cells and the head that there is. Also returns what it then has of their keys, and
+        what it had ``before`` if that is asked for."""
+        if any(np.isin(cells.slice_ends, run.slice_ends).any() for run in self.runs):
+            return None  # keys have cells there too
+        return self._prepared(cells, before)
+
+    def prepare_slices(self, cells: Cells, reached: int, before: bool) -> tuple[Addition, list[Report]] | None:
+        """As ``prepare_cells``, for a head of a window: it takes the slices that end by ``reached``, and the others are
+        kept beside it."""
+        older, newer = self.of(self.runs).going_on(cells).parted(reached)
+        store = but(newer.settled(), head=self.head)
+        passed = older.consolidated().table()
+        return store._prepared(passed, before) if len(passed) else (Addition(store, None, _nothing), [])
+
+    def _prepared(self, cells: Cells, before: bool) -> tuple[Addition, list[Report]] | None:
+        prepared = None if self.head is None else self.head.prepare_cells(cells, before)
+        return None if prepared is None else (Addition(self, prepared.slots, prepared.commit), prepared.reports)
 
     def _beside(self, head: Head) -> tuple[Cells, ...]:
         """The runs that a new head does not take in: it takes those whose slices it all has, if it can."""
@@ -320,5 +336,9 @@ class Addition(NamedTuple):
     """Rows that are prepared to go into the head."""
 
     store: Store
-    slots: Mask  # the slots of the head that will have rows
+    slots: Mask | None  # the slots of the head that will have rows; None: those that have rows already
     commit: Callable[[], int]  # adds the rows in place, which cannot fail; returns how many cells are new
+
+
+def _nothing() -> int:
+    return 0

@@ -1,5 +1,5 @@
-"""Early results of aggregates that add up, push by push, as the oracle of triggers says: `each_push` reports tumbling
-windows from the head of the store, and event-time triggers read the slice that a cut has fused."""
+"""Early results of aggregates that add up, push by push, as the oracle of triggers says: tumbling windows are reported
+from the head of the store, others from slices that a cut has fused."""
 
 from __future__ import annotations
 
@@ -136,6 +136,27 @@ def test_a_steady_stream_is_reported_from_the_head() -> None:
     assert sum(from_head) == 57  # all pushes but those that close a window, and the first
 
 
+def test_a_steady_stream_is_reported_from_the_head_at_cuts() -> None:
+    """The window's slices that a cut has passed are in the head; the others wait beside it."""
+    spec = sl.Spec(
+        *("t", {"w": sl.tumbling(1000)}, {"n": sl.count()}, "k", sl.bounded(0)), emit="updates", trigger=sl.every(100)
+    )
+    oracle = Oracle({"w": periodic(1000, 1000, 0)}, {"w": Early(spans=[(100, 0)])}, answer, "updates", 0)
+    op, from_head = sl.Operator(spec), []
+    for at in range(0, 3000, 50):
+        keys = "abcde" if at % 1000 < 500 else "abcdef"
+        rows = [(at + 2 * i, keys[i % len(keys)], i) for i in range(24)]
+        out = op.push(batch(rows))
+        assert plain(out.windows, ["n"]) == chosen(oracle.push(rows), ["n"])
+        store = op._now.store
+        from_head.append(store.head is not None and store.head.reports is not None)
+        assert len(store.runs) <= 2 and sum(len(run) for run in store.runs) <= 2 * len(keys)
+        assert out.stats["cells"] == len(store) + (store.head.used if store.head is not None else 0)
+        assert store.head is None or not op._now.revisions.count.size
+    assert sum(from_head) == 51  # all but the three until the watermark has passed the first cut of a window
+    assert plain(op.flush().windows, ["n"]) == chosen(oracle.flush(), ["n"])
+
+
 def test_keys_whose_cells_are_in_an_older_run_are_not_reported_from_a_new_head() -> None:
     """The run has a slice that the new head has not, so its cells stay where they are."""
     spec = sl.Spec(
@@ -148,8 +169,8 @@ def test_keys_whose_cells_are_in_an_older_run_are_not_reported_from_a_new_head()
         assert plain(op.push(batch(rows)).windows, ["n"]) == chosen(oracle.push(rows), ["n"])
 
 
-def query(emit: str) -> sl.Spec:
-    aggs, trigger = {"n": sl.count(), "v": sl.sum("v")}, sl.each_push()
+def query(emit: str, trigger: sl.Trigger) -> sl.Spec:
+    aggs = {"n": sl.count(), "v": sl.sum("v")}
     return sl.Spec("t", {"w": sl.tumbling(1000)}, aggs, "k", sl.bounded(0), emit=emit, trigger=trigger)
 
 
@@ -159,8 +180,11 @@ def begun(op: Any) -> Any:
     return op
 
 
-def test_an_operator_that_was_interrupted_while_it_wrote_cells_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    op = begun(sl.Operator(query("updates")))
+@pytest.mark.parametrize("trigger", [sl.each_push(), sl.every(5)], ids=["push", "every"])
+def test_an_operator_that_was_interrupted_while_it_wrote_cells_says_so(
+    monkeypatch: pytest.MonkeyPatch, trigger: sl.Trigger
+) -> None:
+    op = begun(sl.Operator(query("updates", trigger)))
     blob = op.snapshot()
     op.push(batch([(30, "a", 1), (30, "b", 1)]))
 
@@ -174,17 +198,22 @@ def test_an_operator_that_was_interrupted_while_it_wrote_cells_says_so(monkeypat
     for use in (lambda: op.push(batch([(40, "a", 1)])), op.snapshot, op.flush):
         with pytest.raises(RuntimeError, match="a push was interrupted while it added its rows"):
             use()
-    again = sl.Operator.restore(query("updates"), blob)
-    assert again.push(batch([(30, "a", 1)])).windows["revision"].to_pylist() == [3]
+    again = sl.Operator.restore(query("updates", trigger), blob)
+    assert again.push(batch([(30, "a", 1)])).windows["revision"].to_pylist()[0] == (
+        3 if trigger == sl.each_push() else 2
+    )
 
 
-def test_reports_of_a_refused_push_do_not_come_into_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("trigger", [sl.each_push(), sl.every(5)], ids=["push", "every"])
+def test_reports_of_a_refused_push_do_not_come_into_the_head(
+    monkeypatch: pytest.MonkeyPatch, trigger: sl.Trigger
+) -> None:
     second = sl.Spec("window_start", {"h": sl.tumbling(2000)}, {"s": sl.sum("v")}, "k", sl.manual(), op="op")
 
     def refuse(_: object) -> None:
         raise OverflowError("refused")
 
-    op, other = (begun(sl.chain(sl.Operator(query("changes")), sl.Operator(second))) for _ in range(2))
+    op, other = (begun(sl.chain(sl.Operator(query("changes", trigger)), sl.Operator(second))) for _ in range(2))
     for chained in (op, other):
         chained.push(batch([(30, "a", 4)]))
     assert op._links[0]._now.store.head is not None
