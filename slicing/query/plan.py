@@ -460,6 +460,12 @@ class Plan:
         return bool(self.spec.by) and self.words and not self.eager
 
     @lazy
+    def only_floats(self) -> bool:
+        """Whether all partials are sums and extremes of floats, beside numbers of rows."""
+        valued = [lane for lane in self.lanes if not lane.counts_all]
+        return bool(valued) and all(lane.kind in kinds.FLOATS for lane in valued)
+
+    @lazy
     def words(self) -> bool:
         """Whether all parts of a cell are words, and a slice has one cell for each key."""
         return all([isinstance(lane.kind, int) for lane in self.lanes]) and self.cells.a_cell_a_key

@@ -178,7 +178,16 @@ def test_windows_that_are_postponed_come_all_the_same(case: Case, most: int) -> 
     check_postponed(case, most)
 
 
-FEW_ROWS = {"block": 4, "most_pieces": 6, "long_slot": 1, "turns": 2, "turn_rows": 1, "shared_rows": 1, "chunk": 3}
+FEW_ROWS = {
+    "block": 4,
+    "most_pieces": 6,
+    "most_float_pieces": 6,
+    "long_slot": 1,
+    "turns": 2,
+    "turn_rows": 1,
+    "shared_rows": 1,
+    "chunk": 3,
+}
 FEW_ROWS |= {"piece": 3, "threads": 3, "thread_rows": 1, "share": Share(rows=2, turn=2, few_new=1, most_new=1, block=2)}
 
 
