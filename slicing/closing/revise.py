@@ -25,7 +25,7 @@ from slicing.columns.order import alike, all_alike, changes, distinct, none, ord
 from slicing.kernels.again import number_again
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
-from slicing.system.arrays import Codes, Ints, Mask
+from slicing.system.arrays import Codes, Ints, Mask, read_only
 from slicing.system.replace import but
 from slicing.windows.bounds import FOREVER
 
@@ -157,20 +157,13 @@ class _Places(NamedTuple):
         where[:rows, : self.where.shape[1]] = self.where
         latest, (number, fresh, more) = np.full(count.size + size, -1), np.empty((3, size), np.int64)
         count = count.copy()
-        code, order = _read_only(answers.code), _read_only(order[:1] if alone else order)
+        code, order = read_only(answers.code), read_only(order[:1] if alone else order)
         found, windows = number_again(heads, rows, where, new, code, order, count, latest, number, fresh, more)
         if found < 0:
             return None
         if found:
             count = np.concatenate([count, more[:found]])
         return _Places(heads, int(windows), where[:windows]), count, number, fresh[:found]
-
-
-def _read_only(column: Ints) -> Ints:
-    """A contiguous view that cannot be written to: the kernel is compiled for one type only."""
-    view = np.ascontiguousarray(column).view()
-    view.setflags(write=False)
-    return view
 
 
 _NOWHERE = _Places(np.empty((3, MOST_SOUGHT), np.int64), 0, np.empty((0, 0), np.int32))

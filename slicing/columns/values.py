@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.columns.arrow_out import array_of, is_short_decimal
+from slicing.columns.arrow_out import array_of, is_short_decimal, room
 from slicing.columns.bits import VALUES, bits, present
 from slicing.columns.lazy import lazy
 from slicing.columns.squares import SQUARES, product
 from slicing.kernels.ranges import floats_of_keys, keys_of_floats
-from slicing.system.arrays import Array, Floats, Ints, Mask
+from slicing.kernels.rows import gather
+from slicing.system.arrays import Array, Floats, Ints, Mask, read_only
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 MANY = 1 << 14  # with so many words, a kernel pays off
@@ -109,6 +110,24 @@ def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
         return plain(column).take(index).cast(column.type) if plain(column) is not column else column.take(index)
 
     return pa.RecordBatch.from_arrays([take(c) for c in batch.columns], schema=batch.schema)
+
+
+def rows_of(column: pa.Array, index: Ints) -> pa.Array:
+    """``column.take(index)``, for rows that exist. Words without nulls are faster: 1000 rows 11 -> 3 us."""
+    type = column.type
+    if column.null_count or not pa.types.is_primitive(type) or type.bit_width != 64:
+        return column.take(array_of(index))
+    words = gathered(buffer(column, np.dtype(np.int64)), index)
+    return pa.Array.from_buffers(type, index.size, [None, pa.py_buffer(words)], null_count=0)
+
+
+def gathered(words: Ints, index: Ints) -> Ints:
+    """``words.take(index)``, for indexes that exist."""
+    if index.size < MANY:
+        return words.take(index)
+    out = room(index.size)
+    gather(read_only(words), read_only(index), out)
+    return out
 
 
 def compared(type: pa.DataType) -> pa.DataType:

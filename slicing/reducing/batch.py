@@ -13,12 +13,11 @@ import pyarrow as pa
 
 from slicing.cells.lanes import Feed
 from slicing.cells.ranked import RANK_FORMS
-from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import VALID, VALUES, bits, true
 from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
-from slicing.columns.values import buffer, ordering
+from slicing.columns.values import buffer, gathered, ordering, rows_of
 from slicing.kernels.slice import cut, scan
 from slicing.query.plan import Plan
 from slicing.system.arrays import Bytes, Codes, Ints, Mask
@@ -203,11 +202,10 @@ class Rows:
     def take(self, index: Ints, time: Ints | None = None, arrival: int | None = None) -> Rows:
         """Some of the rows. ``time``: their times, if known. ``arrival``: of the first one, if all shall have arrived
         one after the other."""
-        chosen = array_of(index)
         return but(
             self,
-            columns={name: column.take(chosen) for name, column in self.columns.items()},
-            time=self.time.take(index) if time is None else time,
+            columns={name: rows_of(column, index) for name, column in self.columns.items()},
+            time=gathered(self.time, index) if time is None else time,
             code=None if self.code is None else self.code.take(index),
             arrival=self._arrivals(index) if arrival is None else arrival,
             ranks={name: ranks.take(index) for name, ranks in self.ranks.items()},
@@ -216,7 +214,7 @@ class Rows:
         )
 
     def _arrivals(self, index: Ints) -> Ints:
-        return index + self.arrival if isinstance(self.arrival, int) else self.arrival.take(index)
+        return index + self.arrival if isinstance(self.arrival, int) else gathered(self.arrival, index)
 
     def first_arrival(self) -> int:
         return self.arrival if isinstance(self.arrival, int) else int(self.arrival.min())

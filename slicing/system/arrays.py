@@ -1,4 +1,4 @@
-"""Types of arrays, by name, and an empty array."""
+"""Types of arrays, by name; an empty array; arrays as kernels take them."""
 
 from typing import Any
 
@@ -14,3 +14,10 @@ Unsigned = npt.NDArray[np.uint64]
 Array = npt.NDArray[Any]
 
 NONE: Ints = np.empty(0, np.int64)
+
+
+def read_only(column: Ints) -> Ints:
+    """A contiguous view that cannot be written to: the kernel is compiled for one type only."""
+    view = np.ascontiguousarray(column).view()
+    view.setflags(write=False)
+    return view

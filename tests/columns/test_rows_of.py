@@ -1,0 +1,57 @@
+"""Some rows of a column, as Arrow's ``take`` gives them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slicing.columns.values import MANY, gathered, rows_of
+
+SIZES = [0, 1, 7, MANY - 1, MANY, MANY + 5]
+TYPES = [pa.int64(), pa.uint64(), pa.float64(), pa.timestamp("ns", "Europe/Berlin"), pa.duration("us"), pa.date64()]
+OTHERS = [pa.int32(), pa.bool_(), pa.string(), pa.decimal128(21, 2), pa.dictionary(pa.int32(), pa.string())]
+
+
+def column(type: pa.DataType, size: int, rng: np.random.Generator) -> pa.Array:
+    return pa.array(rng.integers(-(1 << 62), 1 << 62, size)).view(type)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("type", TYPES, ids=str)
+def test_words_are_taken_as_arrow_takes_them(type: pa.DataType, size: int) -> None:
+    rng = np.random.default_rng(size)
+    whole = column(type, 2 * size + 9, rng)
+    for part in (whole, whole.slice(5, size + 3)):
+        index = rng.integers(0, len(part), size)
+        found = rows_of(part, index)
+        words = found.view(pa.int64())  # floats may be NaN, which equals nothing
+        assert found.type == type and words.equals(part.view(pa.int64()).take(pa.array(index)))
+        words.validate(full=True)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_columns_with_nulls_are_taken_too(size: int) -> None:
+    rng = np.random.default_rng(size)
+    values = pa.array(rng.integers(0, 9, size + 9), mask=rng.random(size + 9) < 0.3)
+    index = rng.integers(0, size + 9, size)
+    assert rows_of(values, index).equals(values.take(pa.array(index)))
+
+
+@pytest.mark.parametrize("type", OTHERS, ids=str)
+def test_columns_of_other_types_are_taken_by_arrow(type: pa.DataType) -> None:
+    rng = np.random.default_rng(1)
+    values = pa.array(rng.integers(0, 2, 50)).cast(pa.string() if pa.types.is_dictionary(type) else type)
+    values = values.dictionary_encode() if pa.types.is_dictionary(type) else values
+    index = rng.integers(0, 50, MANY)
+    assert rows_of(values, index).equals(values.take(pa.array(index)))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_gathered_words_are_a_copy(size: int) -> None:
+    rng = np.random.default_rng(size)
+    words, index = rng.integers(0, 1 << 40, size + 3), rng.integers(0, size + 3, size)
+    found = gathered(words[::1], index)
+    assert found.tolist() == words[index].tolist()
+    words[:] = -1
+    assert not size or int(found.max()) >= 0
