@@ -127,14 +127,14 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     rows, reached = batch.rows, reached_by(state, upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
-    if plan.has_head and rows.time.size and rows.codes < state.crowded and not _closes(before, reached):
+    if plan.has_head and rows.time.size and not _closes(before, reached):
         addition = state.store.prepare(rows, state.horizon)
         if addition is not None:
             state.store, state.watermark = addition.store, reached
             out = output(state, in_full(state, give_waiting(state)), account=batch.account(), coming=addition.slots)
             return Pushed(state, out, addition.commit, rows)
     arrivals = collect(state, rows)
-    if plan.reports_head and len(arrivals.cells) and not len(arrivals.changing) and rows.codes < state.crowded:
+    if plan.reports_head and len(arrivals.cells) and not len(arrivals.changing):
         reported = in_place(state, rows, arrivals.cells, reached)
         if reported is not None:
             addition, panes = reported

@@ -23,6 +23,7 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.storage.store import Addition, Store
 from slicing.storage.totals import Report
+from slicing.system.replace import but
 
 
 def in_place(state: State, rows: Rows, cells: Cells, reached: int | None) -> tuple[Addition, Panes] | None:
@@ -37,7 +38,11 @@ def in_place(state: State, rows: Rows, cells: Cells, reached: int | None) -> tup
         return None
     head = state.store.head
     if head is not None and not head.takes(rows):
-        state.store, state.revisions = state.headless()
+        grown = head.grown(rows)
+        if grown is None:
+            state.store, state.revisions = state.headless()
+        else:
+            state.store = but(state.store, head=grown)
     store = state.store if state.store.head is not None else _begun(state, rows, end)
     if store is None or store.head is None:
         return None

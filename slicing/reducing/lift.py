@@ -46,7 +46,7 @@ from slicing.kernels.segments import (
 )
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.places import Pieces, Place, Segments, fixed
-from slicing.system.arrays import Array, Codes, Ints
+from slicing.system.arrays import Array, Codes, Ints, read_only
 from slicing.system.threads import side_by_side
 
 LINE = 64  # bytes of a cache line
@@ -80,7 +80,7 @@ class Sums:
 
     def begin(self, which: Ints, rows: Ints, partials: Ints) -> None:
         """Cells without rows go on from these partials of so many rows."""
-        resume_sums(which, rows, partials, self.words)
+        resume_sums(which, read_only(rows), read_only(partials), self.words)
 
 
 class Quads:
@@ -110,7 +110,7 @@ class Quads:
 
     def begin(self, which: Ints, partials: Ints) -> None:
         """Cells without rows go on from these partials, which have extremes."""
-        resume(which, partials, self.words, self.spilt)
+        resume(which, read_only(partials), self.words, self.spilt)
 
 
 _NO_ROWS = np.tile(np.array([0, 0, SIGN_BIT, SIGN_BIT], np.int64), PIECE)

@@ -24,13 +24,13 @@ from slicing.columns.order import distinct, progression
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.kernels.combine import LOW
-from slicing.kernels.scatter import scatter_new
+from slicing.kernels.scatter import OFTEN, scatter_new
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.lift import Lifted, Quads, Sums
 from slicing.reducing.places import Grid
 from slicing.storage.totals import Report, Totals
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import Array, Ints, Mask
 
 _EXACT = (kinds.COUNT, kinds.EXTREMES, *kinds.INTEGERS, kinds.SUM_F)
 
@@ -71,12 +71,8 @@ class Head:
         if (high - low) // width >= slots:
             return None
         ends, codes, cells = progression(low, high, width), rows.codes, 0.0
-        for end in ends.tolist():  # keys are taken to be equally frequent, and independent in each run and in the rows
-            inside = len(rows) if first == high == end else _inside(rows, end - width, end)
-            missing = codes * exp(-inside / codes)
-            for run in runs:
-                missing *= max(1 - len(run.ending(end - 1, end)) / codes, 0)
-            cells += codes - missing
+        for end in ends.tolist():
+            cells += _expected(rows, end - width, end, [len(run.ending(end - 1, end)) for run in runs])
         room = _room(plan, cells / ends.size, codes)
         return Head(plan, ends, room) if room else None
 
@@ -86,6 +82,48 @@ class Head:
         room = _room(plan, int(np.count_nonzero(np.bincount(reported.code))), codes)
         head = Head(plan, reported.slice_ends[-1:], room, end) if room else None
         return head if head is not None and head.takes_cells and head._begin_with(reported) else None
+
+    def grown(self, rows: Rows) -> Head | None:
+        """A copy with room for the keys of these rows. None if that is not why they are not taken, or if too few places
+        would be taken."""
+        slots, codes = self.ends.size, rows.codes
+        if codes <= self.room or not self._reaches(rows):
+            return None
+        self.check()
+        held = [self.used // slots]
+        if self.window is None:
+            width, _ = _slots(self.plan)
+            cells = sum(_expected(rows, end - width, end, held) for end in self.ends.tolist())
+        else:
+            cells = float(self.used)
+        room = _room(self.plan, cells / slots, codes)
+        if not room:
+            return None
+        head = Head(self.plan, self.ends, room, self.window)
+        head.used, head._most, head._begun = self.used, self._most, self._begun.copy()
+        if self._counter is None:
+            head._counter, head._counted = None, np.zeros((head.size, 1), np.int64)
+            self._move(self._counted, head._counted, room)
+        if self.reports is not None:
+            head.reports = np.zeros(head.size, np.int64)
+            self._move(self.reports, head.reports, room)
+        for block, more in zip(self._blocks, head._blocks, strict=True):
+            if isinstance(block, np.ndarray):
+                assert isinstance(more, np.ndarray)
+                self._move(block, more, room)
+            elif block is not None:
+                assert isinstance(more, Quads | Sums)
+                self._move(block.words, more.words, room)
+                if isinstance(block, Quads) and isinstance(more, Quads):
+                    often = (block.words[: self.size, 0] > OFTEN).nonzero()[0]
+                    more.spilt[often // self.room * room + often % self.room] = block.spilt[often]
+        return head
+
+    def _move(self, old: Array, new: Array, room: int) -> None:
+        """Copy each slot to its place in a head with this room."""
+        for slot in range(self.ends.size):
+            first, last = slot * self.room, (slot + 1) * self.room
+            new[slot * room : slot * room + self.room] = old[first:last]
 
     @property
     def takes_cells(self) -> bool:
@@ -152,7 +190,11 @@ class Head:
         return sum(not any(end in run.slice_ends for run in runs) for end in held)
 
     def takes(self, rows: Rows) -> bool:
-        if rows.codes > self.room or self._most + len(rows) > self.plan.policy.head_most:
+        return rows.codes <= self.room and self._reaches(rows)
+
+    def _reaches(self, rows: Rows) -> bool:
+        """Whether the rows are in its slots, and not too many for a cell."""
+        if self._most + len(rows) > self.plan.policy.head_most:
             return False
         if self.window is not None:
             return True
@@ -193,20 +235,22 @@ class Head:
 
     def prepare_cells(self, cells: Cells, before: bool) -> Prepared | None:
         """As ``prepare``, for cells. ``before``: the partials before are asked for. None if they have too many rows."""
+        parts = [cells]
         if self.window is None or cells.one_slice:
             place, slot = self._places(cells)
-            parts: list[tuple[Cells, Ints | None]] = [(cells, None)]
         else:  # one slice after the other: each is reported with those before it
             place, slot = distinct(cells.code), 0
             stops = pairwise([*cells.slices().tolist(), len(cells)])
-            slices = [cells.take(slice(low, high)) for low, high in stops]
-            parts = [(part, place.searchsorted(part.code)) for part in slices]
+            parts = [cells.take(slice(low, high)) for low, high in stops]
         most = self._most + int(cells.rows.max()) * len(parts)
         if most > self.plan.policy.head_most:
             return None
         times = None if self.reports is None else self.reports.take(place)
         totals = Totals(self.plan.lanes, self._blocks, place, self._rows_at(place), times)
-        reports = [totals.add(part, before, which) for part, which in parts]
+        if len(parts) == 1:
+            reports = [totals.with_all(cells, before)]
+        else:
+            reports = [totals.with_some(part, before, place.searchsorted(part.code)) for part in parts]
         begun = self._begun.copy()
         begun[slot] = True
         own, ends = self._own_counts(totals.rows, totals.blocks), self.ends if self.window is None else cells.end[-1:]
@@ -225,7 +269,7 @@ class Head:
     def _places(self, cells: Cells) -> tuple[Ints, Ints | int]:
         """The place of each cell, and the slots that they are in."""
         if self.window is not None:
-            return np.ascontiguousarray(cells.code), 0
+            return cells.code.copy(), 0  # never read-only: a kernel is compiled for one type
         if cells.one_slice:
             slot = self.ends.searchsorted(cells.end[:1])
             return cells.code + slot * self.room, slot
@@ -307,8 +351,20 @@ def _room(plan: Plan, cells: float, codes: int) -> int:
     return min(places, codes + codes // 4) + 8 if places >= codes + codes // 16 else 0
 
 
+def _expected(rows: Rows, start: int, end: int, held: Sequence[int]) -> float:
+    """How many cells a slot is likely to have with these rows, beside runs that have so many. Keys are taken to be
+    equally frequent, and independent in each run and in the rows."""
+    codes = rows.codes
+    missing = codes * exp(-_inside(rows, start, end) / codes)
+    for cells in held:
+        missing *= max(1 - cells / codes, 0)
+    return codes - missing
+
+
 def _inside(rows: Rows, start: int, end: int) -> int:
     """How many rows are between these times."""
+    if start <= rows.span[0] and rows.span[1] < end:
+        return len(rows)
     return int(np.count_nonzero((rows.time >= start) & (rows.time < end)))
 
 

@@ -26,7 +26,8 @@ class Report(NamedTuple):
 
 
 class Totals:
-    """Rows, partials and numbers of reports of some places of a head. Tables of cells are added one after the other."""
+    """Rows, partials and numbers of reports of some places of a head. Cells are added: all at once, or one table after
+    the other."""
 
     def __init__(
         self,
@@ -37,39 +38,55 @@ class Totals:
         times: Ints | None,
     ) -> None:
         self.rows, self.times = rows, times
-        held = rows.nonzero()[0]
-        self.fresh = place.size - held.size
-        self._lanes, self.blocks = lanes, list[Ints]()
-        for lane, block in zip(lanes, head, strict=True):
+        self._lanes, self._head, self._place, self._held = lanes, head, place, rows.nonzero()[0]
+        self.fresh = place.size - self._held.size
+        self.blocks = list[Block]()
+
+    def with_all(self, cells: Cells, before: bool) -> Report:
+        """Add a cell of each place."""
+        if self.fresh == self.rows.size:
+            self.blocks = list(cells.blocks)
+            was = tuple([block.take(self._held, axis=0) for block in self.blocks])
+        else:
+            self.blocks = self._known()
+            was = self._add(cells, before, np.arange(self.rows.size), self._held)
+        number = self.times
+        self.rows += cells.rows
+        self.times = None if number is None else number + 1
+        return Report(cells, tuple(self.blocks), number, self._held, was)
+
+    def with_some(self, cells: Cells, before: bool, which: Ints) -> Report:
+        """Add cells of these places, which ascend."""
+        self.blocks = self.blocks or self._known()
+        number, held = None, self.rows.take(which).nonzero()[0]
+        was = self._add(cells, before, which, which.take(held))
+        self.rows[which] += cells.rows
+        if self.times is not None:
+            number = self.times.take(which)
+            self.times[which] += 1
+        return Report(cells, tuple([block.take(which, axis=0) for block in self.blocks]), number, held, was)
+
+    def _add(self, cells: Cells, before: bool, which: Ints, held: Ints) -> tuple[Block, ...]:
+        """Add partials. Returns those of ``held`` before, if they are asked for."""
+        was = tuple([block.take(held, axis=0) for block in self.blocks]) if before else ()
+        every = np.arange(which.size)
+        for lane, block, more in zip(self._lanes, self.blocks, cells.blocks, strict=True):
+            if not lane.counts_all:
+                kinds.combine(lane.kind, which, every, block, more)
+        return was
+
+    def _known(self) -> list[Block]:
+        """The partials that the head has; identities for places without any."""
+        blocks, held = list[Block](), self._held
+        for lane, block in zip(self._lanes, self._head, strict=True):
             if block is None:  # it counts all rows
-                self.blocks.append(rows.reshape(-1, 1))
+                blocks.append(self.rows.reshape(-1, 1))
                 continue
-            at = place.take(held) if self.fresh else place
+            at = self._place.take(held) if self.fresh else self._place
             known = block.take(at, axis=0) if isinstance(block, np.ndarray) else block.partials(at)
             if self.fresh:
-                whole = kinds.identity(lane.kind, place.size)
+                whole = kinds.identity(lane.kind, self._place.size)
                 whole[held] = known
                 known = whole
-            self.blocks.append(known)
-
-    def add(self, cells: Cells, before: bool, which: Ints | None) -> Report:
-        """Add cells of these places, which ascend; None: of all places, and nothing else is added."""
-        rows, number = (c if which is None or c is None else c.take(which) for c in (self.rows, self.times))
-        assert rows is not None
-        held, every = rows.nonzero()[0], np.arange(rows.size)
-        into = every if which is None else which
-        at = held if which is None else which.take(held)
-        was = tuple([block.take(at, axis=0) for block in self.blocks]) if before else ()
-        for lane, block, more in zip(self._lanes, self.blocks, cells.blocks, strict=True):
-            assert isinstance(more, np.ndarray)
-            if not lane.counts_all:
-                kinds.combine(lane.kind, into, every, block, more)
-        if which is None:
-            self.rows += cells.rows
-            self.times = None if number is None else number + 1
-        else:
-            self.rows[which] += cells.rows
-            if self.times is not None:
-                self.times[which] += 1
-        now = tuple(self.blocks if which is None else [block.take(which, axis=0) for block in self.blocks])
-        return Report(cells, now, number, held, was)
+            blocks.append(known)
+        return blocks

@@ -11,6 +11,7 @@ import pytest
 
 import slicing as sl
 from slicing.query.policy import Policy
+from slicing.reducing.batch import Rows
 from slicing.storage.head import Head
 
 AGGS = {
@@ -158,6 +159,81 @@ def test_keys_that_come_later_find_room() -> None:
     found, hot = pushed(sl.Operator(query()), table, 50)
     assert hot
     assert_same(found, grouped(table, "tumbling"))
+
+
+DENSE = Policy(head_filled=0.05)  # a head begins for few cells
+KINDS = [list(AGGS), ["n"], ["total", "least"], ["whole"], ["n", "whole"], ["values", "least", "mean"]]
+
+
+@pytest.mark.parametrize("aggs", KINDS, ids=" ".join)
+@pytest.mark.parametrize("nulls", [True, False], ids=["nulls", "no nulls"])
+@pytest.mark.parametrize(("windows", "disorder"), [("tumbling", 0), ("tumbling", 60), ("sliding", 60)])
+def test_a_head_grows_with_the_keys(
+    monkeypatch: pytest.MonkeyPatch, windows: str, disorder: int, nulls: bool, aggs: list[str]
+) -> None:
+    """Each push knows more keys than the one before. One key has thousands of rows in a window."""
+    grown, grows = list[Head | None](), Head.grown
+
+    def watched(head: Head, rows: Rows) -> Head | None:
+        grown.append(grows(head, rows))
+        return grown[-1]
+
+    monkeypatch.setattr(Head, "grown", watched)
+    rows = 30_000
+    table, random = stream(rows, 1), np.random.default_rng(5)
+    key = np.where(random.random(rows) < 0.6, 0, random.integers(0, 1 + np.arange(rows) // 30)) * 7
+    time = table["t"].to_numpy() - random.integers(0, disorder + 1, rows)
+    table = table.set_column(1, "k", pa.array(key)).set_column(0, "t", pa.array(time))
+    known = table["x"].fill_null(1.0)  # every second push has no nulls
+    table = table.set_column(2, "x", pc.if_else(pa.array(nulls & (np.arange(rows) // 300 % 2 == 0)), table["x"], known))
+    op, found = sl.Operator(query(windows, disorder, aggs={name: AGGS[name] for name in aggs}), policy=DENSE), []
+    for at in range(0, rows, 300):
+        found.append(op.push(table.slice(at, 300)).windows)
+        head = op._now.store.head
+        if head is not None:
+            cells = head.cells()
+            assert head.used == len(cells)
+            assert set(head.ends[head._begun].tolist()) == set(cells.slice_ends.tolist())
+    assert sum(head is not None for head in grown) > 2
+    assert_same(pa.concat_tables([*found, op.flush().windows]), grouped(table, windows), aggs)
+
+
+def test_a_head_does_not_grow_for_keys_of_later_slots() -> None:
+    """Rows of many new keys begin another head if their slot is not in the old one."""
+    op, times = sl.Operator(query(late=6, aggs={"n": sl.count()}), policy=DENSE), [10] * 40 + [20] * 40 + [105] * 400
+    table, heads = pa.table({"t": times, "k": [*range(40), *range(40), *range(400)]}), []
+    for at, size in ((0, 40), (40, 40), (80, 400)):
+        op.push(table.slice(at, size))
+        heads.append(op._now.store.head)
+    assert heads[0] is None and heads[1].ends.tolist() == [100] and heads[2].ends.tolist() == [100, 200]
+    expected = [(100, k, 2) for k in range(40)] + [(200, k, 1) for k in range(400)]
+    found = op.flush().windows.select(["window_end", "k", "n"]).to_pydict()
+    assert list(zip(*found.values(), strict=True)) == expected
+
+
+def test_a_head_that_grew_has_the_slots_that_it_had() -> None:
+    op = sl.Operator(query(late=60, aggs={"n": sl.count()}), policy=DENSE)
+    for times, keys in (([50] * 40, 40), ([60, 110] * 20, 40), ([60, 110] * 20, 40), ([120] * 400, 400)):
+        out = op.push(pa.table({"t": times, "k": [i % keys for i in range(len(times))]}))
+    assert op._now.store.head.room > 400
+    assert out.stats["slices"] == 2 and out.stats["cells"] == 40 + 400
+
+
+def test_a_head_that_grew_for_a_refused_push_is_not_kept() -> None:
+    """The operator goes on with the head that it had."""
+    rows = stream(400, 40)
+    op = sl.Operator(query(aggs={"n": sl.count(), "whole": sl.sum("i")}), max_bytes=40_000)
+    for at in range(0, 60, 20):
+        op.push(rows.slice(at, 20))
+    head = op._now.store.head
+    many = pa.concat_tables([rows.slice(60, 40)] * 40)
+    many = many.set_column(1, "k", pa.array(np.arange(many.num_rows)))
+    with pytest.raises(MemoryError, match="max_bytes"):
+        op.push(many)
+    assert op._now.store.head is head
+    other = sl.Operator(query(aggs={"n": sl.count(), "whole": sl.sum("i")}))
+    other.push(rows.slice(0, 60))
+    assert op.flush().windows.equals(other.flush().windows)
 
 
 def test_asking_for_the_state_changes_nothing() -> None:

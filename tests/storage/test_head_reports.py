@@ -14,6 +14,8 @@ from trigger_oracle import Early, Oracle, Result, Row
 
 import slicing as sl
 from slicing.query.policy import Policy
+from slicing.reducing.batch import Rows
+from slicing.storage.head import Head
 
 CASES = int(os.environ.get("SLICING_CASES", "200"))
 pytestmark = pytest.mark.filterwarnings("ignore:one row of time")  # streams of a test may well be late
@@ -155,6 +157,34 @@ def test_a_steady_stream_is_reported_from_the_head_at_cuts() -> None:
         assert store.head is None or not op._now.revisions.count.size
     assert sum(from_head) == 51  # all but the three until the watermark has passed the first cut of a window
     assert plain(op.flush().windows, ["n"]) == chosen(oracle.flush(), ["n"])
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
+@pytest.mark.parametrize("every", [None, 100], ids=["each push", "every"])
+def test_a_head_that_reports_grows_with_the_keys(monkeypatch: pytest.MonkeyPatch, every: int | None, emit: str) -> None:
+    grown, grows = list[Head | None](), Head.grown
+
+    def watched(head: Head, rows: Rows) -> Head | None:
+        grown.append(grows(head, rows))
+        return grown[-1]
+
+    monkeypatch.setattr(Head, "grown", watched)
+    trigger = sl.each_push() if every is None else sl.every(every)
+    aggs = ["n", "total", "halves"]
+    kept = {name: AGGS[name] for name in aggs}
+    spec = sl.Spec("t", {"w": sl.tumbling(4000)}, kept, "k", sl.bounded(0), emit=emit, trigger=trigger)
+    early = Early(each_push=True) if every is None else Early(spans=[(every, 0)])
+    oracle = Oracle({"w": periodic(4000, 4000, 0)}, {"w": early}, answer, emit, 0)
+    op, rng = sl.Operator(spec, policy=Policy(head_filled=0.1)), random.Random(emit)
+    for at in range(0, 6000, 150):
+        rows = [(at + i * 2, f"{rng.randint(0, 10 + at // 40)}", rng.choice([None, 1, 2])) for i in range(60)]
+        out = op.push(batch(rows))
+        assert plain(out.windows, aggs) == chosen(oracle.push(rows), aggs)
+        store = op._now.store
+        assert out.stats["cells"] == len(store) + (store.head.used if store.head is not None else 0)
+        assert out.stats["bytes"] > 0 and out.stats["slices"] >= 1
+    assert sum(head is not None for head in grown) > 2
+    assert plain(op.flush().windows, aggs) == chosen(oracle.flush(), aggs)
 
 
 def test_keys_whose_cells_are_in_an_older_run_are_not_reported_from_a_new_head() -> None:
