@@ -257,7 +257,7 @@ def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
     held = BEGIN if state.watermark is None else cut.held_from(h)
     edges = EdgeSet([bound])
     if edges.gapless:
-        found = [run.end for run in state.store.runs]
+        found = [run.end for store in state.stores for run in store.runs]
         ends = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
         due = edges.due(np.unique(np.minimum(ends, edges.next_live(np.array([newest]), BEGIN))), BEGIN, END)
     elif isinstance(bound, BoundFixed):
