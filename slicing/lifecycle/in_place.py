@@ -54,6 +54,8 @@ def in_place(state: State, rows: Rows, cells: Cells, reached: int | None) -> tup
         return None
     state.revisions, (addition, reports) = revisions, found
     panes = [pane for at, report in enumerate(reports) for pane in _panes(plan, report, at)]
+    if not plan.early.cut:
+        state.fired, state.epoch = {plan.names[0]: state.epoch}, state.epoch + 1
     return addition, together(plan, panes)
 
 

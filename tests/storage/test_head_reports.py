@@ -107,6 +107,9 @@ def test_every_push_is_as_the_oracle_says(case: int) -> None:
     policy = Policy(head_filled=rng.choice([0.01, Policy.head_filled]), fused_cells=rng.choice([0, 256]))
     op, keys, time = sl.Operator(spec, policy=policy), 1, origin
     for _ in range(rng.randint(2, 14)):
+        if rng.random() < 0.15:
+            reached = max(oracle.watermark, origin - 20) + rng.randint(0, 25)
+            assert plain(op.advance(reached).windows, aggs) == chosen(oracle.advance(reached), aggs), spec
         keys = min(keys + rng.randint(0, 3), 9)
         time += rng.choice([0, 1, 5, 30])
         rows = [
@@ -115,9 +118,6 @@ def test_every_push_is_as_the_oracle_says(case: int) -> None:
         ]
         found = plain(op.push(batch(rows)).windows, aggs)
         assert found == chosen(oracle.push(rows), aggs), spec
-        if rng.random() < 0.15:
-            reached = max(oracle.watermark, origin - 20) + rng.randint(0, 25)
-            assert plain(op.advance(reached).windows, aggs) == chosen(oracle.advance(reached), aggs), spec
         if rng.random() < 0.2:
             op = sl.Operator.restore(spec, op.snapshot(), policy=policy)
     assert plain(op.flush().windows, aggs) == chosen(oracle.flush(), aggs), spec
@@ -157,6 +157,22 @@ def test_a_steady_stream_is_reported_from_the_head_at_cuts() -> None:
         assert store.head is None or not op._now.revisions.count.size
     assert sum(from_head) == 51  # all but the three until the watermark has passed the first cut of a window
     assert plain(op.flush().windows, ["n"]) == chosen(oracle.flush(), ["n"])
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
+@pytest.mark.parametrize("trigger", [sl.each_push(), sl.every(10)], ids=["push", "every"])
+def test_a_stream_whose_watermark_moves_before_its_first_row(trigger: sl.Trigger, emit: str) -> None:
+    """All its pushes may go into the head, the first one too."""
+    early = Early(each_push=True) if trigger == sl.each_push() else Early(spans=[(10, 0)])
+    spec = sl.Spec("t", {"w": sl.tumbling(60)}, {"n": sl.count()}, "k", sl.manual(), emit=emit, trigger=trigger)
+    oracle, op = Oracle({"w": periodic(60, 60, 0)}, {"w": early}, answer, emit, None), sl.Operator(spec)
+    assert plain(op.advance(5).windows, ["n"]) == chosen(oracle.advance(5), ["n"]) == []
+    for step in ([(10, "a", 0)], 21, [(22, "a", 0), (25, "b", 0)], 32, [(33, "a", 0)], 70):
+        if isinstance(step, int):
+            found, expected = op.advance(step), oracle.advance(step)
+        else:
+            found, expected = op.push(batch([*step])), oracle.push([*step])
+        assert plain(found.windows, ["n"]) == chosen(expected, ["n"])
 
 
 @pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
