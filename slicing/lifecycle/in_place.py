@@ -37,12 +37,12 @@ def in_place(state: State, rows: Rows, cells: Cells, reached: int | None) -> tup
     if reached >= end:
         return None
     head = state.store.head
-    if head is not None and not head.takes(rows):
-        grown = head.grown(rows)
-        if grown is None:
+    if head is not None:
+        head = head.taking(rows)
+        if head is None:
             state.store, state.revisions = state.headless()
         else:
-            state.store = but(state.store, head=grown)
+            state.store = but(state.store, head=head)
     store = state.store if state.store.head is not None else _begun(state, rows, end)
     if store is None or store.head is None:
         return None

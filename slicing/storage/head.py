@@ -83,6 +83,10 @@ class Head:
         head = Head(plan, reported.slice_ends[-1:], room, end) if room else None
         return head if head is not None and head.takes_cells and head._begin_with(reported) else None
 
+    def taking(self, rows: Rows) -> Head | None:
+        """This head, or a larger copy, if that takes the rows."""
+        return self if self.takes(rows) else self.grown(rows)
+
     def grown(self, rows: Rows) -> Head | None:
         """A copy with room for the keys of these rows. None if that is not why they are not taken, or if too few places
         would be taken."""

@@ -96,12 +96,9 @@ class Store:
             return None
         if edge_after(self.plan, rows.span[0]) <= horizon:
             return None
-        if self.head is not None:
-            if self.head.takes(rows):
-                return self
-            grown = self.head.grown(rows)
-            if grown is not None:
-                return but(self, head=grown)
+        known = None if self.head is None else self.head.taking(rows)
+        if known is not None:
+            return but(self, head=known)
         store = self.whole().settled()
         head = Head.begun(self.plan, store.runs, rows, horizon)
         return None if head is None else Store(store.plan, store._beside(head), store.coarse, head)

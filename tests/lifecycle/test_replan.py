@@ -516,20 +516,23 @@ def test_a_session_that_may_have_begun_before_is_not_whole(beside: Any) -> None:
     assert [row for row in told(op.flush()) if row[0] == "visit"] == [("visit", 30, 50, 24)]
 
 
+@pytest.mark.parametrize("origin", [0, 1_700_000_000_000_000_004, -6_000_000_000_000_000_000])  # multiples of 6
 @pytest.mark.parametrize("trigger", [sl.every(2), sl.every(3), sl.after_share(0.5), sl.each_push(), None], ids=repr)
-def test_late_rows_that_wait_for_a_trigger_are_in_no_window_that_begins_after_them(trigger: sl.Trigger | None) -> None:
+def test_late_rows_that_wait_for_a_trigger_are_in_no_window_that_begins_after_them(
+    trigger: sl.Trigger | None, origin: int
+) -> None:
     """A slice apart from the store holds the rows at 0 and 2, so it does not tell which are in the window from 1 on."""
     spec = sl.Spec("t", {"w": sl.tumbling(6)}, {"n": sl.count()}, (), sl.manual(), emit="updates", trigger=trigger)
     op = sl.Operator(spec)
-    op.push(pa.table({"t": [-2]}))
-    op.advance(3)
+    op.push(pa.table({"t": [origin - 2]}))
+    op.advance(origin + 3)
     for time in (0, 2):
-        op.push(pa.table({"t": [time]}))
+        op.push(pa.table({"t": [origin + time]}))
     op.add_window("new", sl.tumbling(6, offset=1))
-    assert op.complete_from("new") == 2
-    op.push(pa.table({"t": [8]}))
+    assert op.complete_from("new") == origin + 2
+    op.push(pa.table({"t": [origin + 8]}))
     new = [row for row in op.flush().windows.to_pylist() if row["window"] == "new"]
-    assert {(row["window_start"], row["n"]) for row in new} == {(7, 1)}
+    assert {(row["window_start"], row["n"]) for row in new} == {(origin + 7, 1)}
 
 
 @pytest.mark.parametrize(("idle", "later", "wanted"), [(None, 50, [(50, 53, 2)]), (3, 3, [(3, 6, 2)])])

@@ -166,12 +166,14 @@ def test_a_stream_whose_watermark_moves_before_its_first_row(trigger: sl.Trigger
     early = Early(each_push=True) if trigger == sl.each_push() else Early(spans=[(10, 0)])
     spec = sl.Spec("t", {"w": sl.tumbling(60)}, {"n": sl.count()}, "k", sl.manual(), emit=emit, trigger=trigger)
     oracle, op = Oracle({"w": periodic(60, 60, 0)}, {"w": early}, answer, emit, None), sl.Operator(spec)
-    assert plain(op.advance(5).windows, ["n"]) == chosen(oracle.advance(5), ["n"]) == []
-    for step in ([(10, "a", 0)], 21, [(22, "a", 0), (25, "b", 0)], 32, [(33, "a", 0)], 70):
+    zero = 1_700_000_000_000_000_040  # a multiple of 60
+    assert plain(op.advance(zero + 5).windows, ["n"]) == chosen(oracle.advance(zero + 5), ["n"]) == []
+    for step in ("10 a", 21, "22 a, 25 b", 32, "33 a", 70):
         if isinstance(step, int):
-            found, expected = op.advance(step), oracle.advance(step)
+            found, expected = op.advance(zero + step), oracle.advance(zero + step)
         else:
-            found, expected = op.push(batch([*step])), oracle.push([*step])
+            rows = [(zero + int(time), key, 0) for time, key in map(str.split, step.split(","))]
+            found, expected = op.push(batch(rows)), oracle.push(rows)
         assert plain(found.windows, ["n"]) == chosen(expected, ["n"])
 
 
@@ -192,8 +194,9 @@ def test_a_head_that_reports_grows_with_the_keys(monkeypatch: pytest.MonkeyPatch
     early = Early(each_push=True) if every is None else Early(spans=[(every, 0)])
     oracle = Oracle({"w": periodic(4000, 4000, 0)}, {"w": early}, answer, emit, 0)
     op, rng = sl.Operator(spec, policy=Policy(head_filled=0.1)), random.Random(emit)
+    zero = 1_700_000_000_000_000_000  # a multiple of 4000
     for at in range(0, 6000, 150):
-        rows = [(at + i * 2, f"{rng.randint(0, 10 + at // 40)}", rng.choice([None, 1, 2])) for i in range(60)]
+        rows = [(zero + at + i * 2, f"{rng.randint(0, 10 + at // 40)}", rng.choice([None, 1, 2])) for i in range(60)]
         out = op.push(batch(rows))
         assert plain(out.windows, aggs) == chosen(oracle.push(rows), aggs)
         store = op._now.store
