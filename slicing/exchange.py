@@ -34,9 +34,9 @@ from slicing.columns.sources import one_batch
 from slicing.columns.values import NOWHERE, taken
 from slicing.lifecycle import snapshot, wire
 from slicing.lifecycle.repartition import earliest, latest, merged_into
-from slicing.lifecycle.state import State
+from slicing.lifecycle.state import State, reached_by
 from slicing.operator import Operator
-from slicing.push import Arrivals, close, collect, encoded, reached_by, read
+from slicing.push import Arrivals, close, collect, encoded, read
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.triggers import ARRIVAL, ByHand, EveryProcessingTime

@@ -23,7 +23,7 @@ from slicing.columns.typed import column_type
 from slicing.columns.values import NOWHERE, compared, decoded, plain
 from slicing.lifecycle import early
 from slicing.lifecycle.by_key import ENDED, as_watermarks, home_of, homes, parted, together, without_passed
-from slicing.lifecycle.state import State
+from slicing.lifecycle.state import State, reached_by
 from slicing.push import Batch, Changed, Pushed
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
@@ -42,7 +42,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     """Run a batch through all stages."""
     state = before.draft()
     batch = flow.read(state, data)
-    rows, reached = batch.rows, flow.reached_by(state, upto)
+    rows, reached = batch.rows, reached_by(state, upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
     state.store, state.revisions = state.headless()

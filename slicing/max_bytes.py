@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from slicing import push as flow
 from slicing.closing import results
-from slicing.lifecycle.state import State
+from slicing.lifecycle.state import State, reached_by
 from slicing.push import Pushed
 
 
@@ -28,7 +28,7 @@ def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto
 def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None) -> Pushed:
     """A push whose rows are in no window. It moves the watermark and closes windows, as a push of late rows does."""
     state, looked = State(**before.__dict__), State(**before.__dict__)
-    batch, reached = flow.read(looked, data), flow.reached_by(looked, upto)  # its new keys and values are not kept
+    batch, reached = flow.read(looked, data), reached_by(looked, upto)  # its new keys and values are not kept
     if state.keys is not None:
         state.keys = state.keys.compact(np.arange(known))
     state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest

@@ -40,7 +40,8 @@ from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import changed, closed, kept
 from slicing.lifecycle import early
 from slicing.lifecycle.in_place import in_place
-from slicing.lifecycle.state import State, forget
+from slicing.lifecycle.state import State, forget, reached_by
+from slicing.lifecycle.straight import straight
 from slicing.query.plan import Plan
 from slicing.query.processing_time import ProcessingTime, microseconds
 from slicing.query.watermark import Seen
@@ -120,10 +121,19 @@ class Account(NamedTuple):
 UNCHANGED, NO_ACCOUNT = Changed(), Account()
 
 
+def all_windowed(rows: Rows) -> Account:
+    """The account of rows that are all in windows."""
+    return Account(None, NO_ROWS | {"rows": len(rows), "windowed": len(rows)})
+
+
 def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
     """Run a batch through all stages. ``upto``: a time before which no later row comes, if the caller knows one."""
-    state = State(**before.__dict__)  # a draft
-    plan, batch = state.plan, read(state, data)
+    state, plan = before.draft(), before.plan
+    taken = straight(state, data, upto) if plan.goes_straight else None
+    if taken is not None:
+        closed_windows, rows = taken
+        return Pushed(state, output(state, closed_windows, account=all_windowed(rows)), None, rows)
+    batch = read(state, data)
     rows, reached = batch.rows, reached_by(state, upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
@@ -282,20 +292,6 @@ def _too_far_apart(plan: Plan, first: int, last: int) -> str:
         f"time column {plan.spec.time!r} holds {since} and {until}; the times of a batch and the latest one before it "
         f"must lie within {APART} {unit}"
     )
-
-
-def reached_by(state: State, upto: int | None = None) -> int | None:
-    """The watermark that the stream has reached, at least ``upto``. It never goes back."""
-    plan = state.plan
-    reached = plan.spec.watermark.reached(state.progress, plan.delays)
-    if isinstance(plan.spec.time, ProcessingTime):
-        reached = state.progress.largest
-    if reached is not None:
-        reached = max(-LIMIT, min(LIMIT, reached))  # a watermark beyond all times acts like one at the last time
-    for known in (upto, state.watermark):
-        if known is not None and (reached is None or known > reached):
-            reached = known
-    return reached
 
 
 # --- collect ----------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.remembered import moved
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
+from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart
@@ -29,7 +30,7 @@ from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
 from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
-from slicing.windows.bounds import BEGIN
+from slicing.windows.bounds import BEGIN, LIMIT
 
 FEW_VALUES = 1024  # up to this many values of a column, looking for values to drop does not pay
 FEW_KEYS = 256  # up to this many keys, looking for keys to drop does not pay
@@ -166,6 +167,20 @@ class State:
             return self.watermark
         after = self.postponed[0].after
         return None if after == BEGIN else after + self.plan.patience
+
+
+def reached_by(state: State, upto: int | None = None) -> int | None:
+    """The watermark that the stream has reached, at least ``upto``. It never goes back."""
+    plan = state.plan
+    reached = plan.spec.watermark.reached(state.progress, plan.delays)
+    if isinstance(plan.spec.time, ProcessingTime):
+        reached = state.progress.largest
+    if reached is not None:
+        reached = max(-LIMIT, min(LIMIT, reached))  # a watermark beyond all times acts like one at the last time
+    for known in (upto, state.watermark):
+        if known is not None and (reached is None or known > reached):
+            reached = known
+    return reached
 
 
 def forget(state: State, keys: KeyTable, just_out: Sequence[Answers] = ()) -> KeyTable:

@@ -49,7 +49,7 @@ from slicing.query.type_checks import (
     of_window,
     warn_of_categories,
 )
-from slicing.query.watermark import Ordered
+from slicing.query.watermark import Bounded, Manual, Ordered
 from slicing.system.arrays import Array, Ints, Mask
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, Bound, BoundDays
@@ -440,6 +440,17 @@ class Plan:
             return False
         trigger = self.spec.trigger_of(self.names[0])
         return self.early.cuts[0] is not None or (trigger is not None and trigger.parts() == (EachPush(),))
+
+    @lazy
+    def goes_straight(self) -> bool:
+        """Whether a push of rows in order may go straight from columns to windows (``lifecycle.straight``): the query
+        has no keys and one tumbling type of windows, which are final when they come."""
+        if self.spec.by or not (self.may_be_windows and self.words and len(self.names) == 1):
+            return False
+        late = self.spec.revises or self.early.paned or self.spec.op is not None or self.sets_aside
+        added = self.since or self.agg_since or self.full or self.ranked or self.unlike or self.exact
+        own = type(self.spec.watermark) in (Bounded, Ordered, Manual) and isinstance(self.spec.time, str)
+        return own and not (late or added or self.keeps_rows or self.measure.is_uint64)
 
     @property
     def tumbling(self) -> tuple[int, int, int]:

@@ -20,6 +20,7 @@ from slicing.columns.row_values import Values, values_of
 from slicing.columns.values import buffer, gathered, ordering, rows_of
 from slicing.kernels.slice import cut, scan
 from slicing.query.plan import Plan
+from slicing.query.policy import Policy
 from slicing.system.arrays import Bytes, Codes, Ints, Mask
 from slicing.system.replace import but
 from slicing.system.threads import parts, side_by_side
@@ -124,20 +125,17 @@ class Rows:
 
     def _cut(self, edges: Ints) -> Ints | None:
         """The rows at which edges cut: edges after the first row up to the last. None if rows are not in order."""
-        time, bounds = self.time, np.zeros(edges.size + 1, np.int64)
-        if time.size <= self.plan.policy.numpy_cuts:
-            bounds[1:] = time.searchsorted(edges)
-            return bounds if np.count_nonzero(time[1:] < time[:-1]) == 0 else None
-        if self.threads == 1 or not self.shared:
-            return bounds if cut(time, edges, self.plan.policy.ordered_rows, bounds[1:]) == time.size else None
-        pieces = self._pieces
+        time, policy = self.time, self.plan.policy
+        if self.threads == 1 or time.size <= policy.numpy_cuts or not self.shared:
+            return cut_in_order(time, edges, policy)
+        pieces, bounds = self._pieces, np.zeros(edges.size + 1, np.int64)
         starts = [piece.start for piece in pieces[1:]]
         if not self._ascend(starts):
             return None
         firsts = [int(np.searchsorted(edges, time[start - 1], "right")) for start in starts]
         shares = list(zip(pieces, pairwise([0, *firsts, edges.size]), strict=True))
 
-        block = self.plan.policy.ordered_rows
+        block = policy.ordered_rows
 
         def ordered(share: tuple[slice, tuple[int, int]]) -> bool:
             rows, (first, last) = share
@@ -312,3 +310,12 @@ def _not_null(column: pa.Array) -> list[Bytes]:
     if isinstance(column, pa.DictionaryArray):
         column = column.cast(column.type.value_type)
     return [bits(column, VALID)] if column.null_count else []
+
+
+def cut_in_order(time: Ints, edges: Ints, policy: Policy) -> Ints | None:
+    """0, and the number of rows before each edge. None if rows are not in order."""
+    bounds = np.zeros(edges.size + 1, np.int64)
+    if time.size <= policy.numpy_cuts:
+        bounds[1:] = time.searchsorted(edges)
+        return bounds if np.count_nonzero(time[1:] < time[:-1]) == 0 else None
+    return bounds if cut(time, edges, policy.ordered_rows, bounds[1:]) == time.size else None

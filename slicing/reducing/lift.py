@@ -103,8 +103,7 @@ class Quads:
         return self.words.nbytes + self.spilt.nbytes
 
     def partials(self, which: Ints) -> Ints:
-        size = which.size, self.width
-        block = np.empty(size, np.int64) if size[0] < MANY_ROWS else table_room(*size)
+        block = room(which.size, self.width)
         settle(which, self.words, self.spilt, block)
         return block
 
@@ -175,8 +174,7 @@ class Lifted:
         if isinstance(place, Segments) and self._all_valid:
             if kind not in SEGMENTED:
                 return self._by_edges(place)
-            size, words = self._size, len(kinds.IDENTITY[kind])
-            self.block = np.empty((size, words), np.int64) if size < MANY_ROWS else table_room(size, words)
+            self.block = room(self._size, len(kinds.IDENTITY[kind]))
             if place.threads == 1:
                 self._segments(place.first, place.last, self.block)
             else:
@@ -263,15 +261,7 @@ class Lifted:
                 self._segments(first[at:stop] - low, last[at:stop] - low, block[at:stop], piece)
                 at = stop
             return
-        kind, x = self._lane.kind, self._feeds[0] if x is None else x
-        if kind in kinds.FLOATS:
-            segment_basic_f(first, last, x, x.view(np.int64), block, block.view(np.float64))
-        elif kind in kinds.INTEGERS:
-            (segment_basic_narrow if x.dtype == np.int32 else segment_basic_i)(first, last, x, block)
-        elif kind == kinds.EXTREMES:
-            segment_extremes(first, last, x, block)
-        else:
-            segment_moments(first, last, x, block, block.view(np.float64))
+        reduce_runs(self._lane.kind, first, last, self._feeds[0] if x is None else x, block)
 
     def ready(self) -> None:
         """Make empty partials, over which rows are scattered."""
@@ -344,3 +334,20 @@ class Lifted:
 
 SEGMENTED = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
 MASKED = (kinds.COUNT, *kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES)
+
+
+def room(cells: int, words: int) -> Ints:
+    """An uninitialised table of cells."""
+    return np.empty((cells, words), np.int64) if cells < MANY_ROWS else table_room(cells, words)
+
+
+def reduce_runs(kind: int, first: Ints, last: Ints, x: Array, block: Ints) -> None:
+    """Reduce runs of adjacent values, none of which is null, to partials of one of the ``SEGMENTED`` kinds."""
+    if kind in kinds.FLOATS:
+        segment_basic_f(first, last, x, x.view(np.int64), block, block.view(np.float64))
+    elif kind in kinds.INTEGERS:
+        (segment_basic_narrow if x.dtype == np.int32 else segment_basic_i)(first, last, x, block)
+    elif kind == kinds.EXTREMES:
+        segment_extremes(first, last, x, block)
+    else:
+        segment_moments(first, last, x, block, block.view(np.float64))

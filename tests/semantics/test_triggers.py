@@ -26,7 +26,7 @@ from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
 from slicing.lifecycle import early, snapshot
-from slicing.push import reached_by
+from slicing.lifecycle.state import reached_by
 from slicing.query.policy import Policy
 from slicing.storage.session_store import SessionStore
 from slicing.storage.store import Store
