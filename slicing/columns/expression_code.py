@@ -54,7 +54,7 @@ def call(name: str, arguments: Sequence[str], kind: str, options: Mapping[str, p
     """The code that calls an Arrow function on the code of its arguments; ``kind`` is the class of its options."""
     if name in OPERATORS and len(arguments) == 2:
         left, right = arguments
-        return f"({left if 'sl.col(' in left else f'pc.scalar({left})'} {OPERATORS[name]} {right})"
+        return f"({_expression(left)} {OPERATORS[name]} {right})"
     if name == "invert":
         return f"~{arguments[0]}"
     if name == "is_valid":
@@ -68,7 +68,13 @@ def call(name: str, arguments: Sequence[str], kind: str, options: Mapping[str, p
     if name == "is_null":
         return f"{arguments[0]}.is_null({'nan_is_null=True' if options['nan_is_null'].as_py() else ''})"
     named = [_option(kind, *option) for option in options.items() if option[1].is_valid or option[0] == "to_type"]
-    return f"pc.{name}({', '.join([*arguments, *filter(None, named)])})"
+    given = [*map(_expression, arguments[:1]), *arguments[1:]]
+    return f"pc.{name}({', '.join([*given, *filter(None, named)])})"
+
+
+def _expression(code: str) -> str:
+    """The code of a first argument, which tells pyarrow that expressions are meant."""
+    return code if "sl.col(" in code or "pc.scalar(" in code else f"pc.scalar({code})"
 
 
 def _option(kind: str, field: str, value: pa.Scalar) -> str:
@@ -98,6 +104,12 @@ def literal(value: pa.Scalar) -> str:
         return f"pa.scalar({_ticks(value)}, {type_code(value.type)})"
     shown = _shown(value.as_py())
     return shown if pa.scalar(value.as_py()).type == value.type else f"pa.scalar({shown}, {type_code(value.type)})"
+
+
+def exact_literal(value: pa.Scalar) -> str:
+    """A literal as the code of an expression. Floats are cast to the type that they have: Arrow narrows no cast."""
+    cast = ".cast('float64')" if pa.types.is_float64(value.type) else ""
+    return f"pc.scalar({literal(value)}){cast}"
 
 
 def _shown(found: Any) -> str:

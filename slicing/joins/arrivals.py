@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, texts
 from slicing.columns.bits import present
@@ -90,8 +89,7 @@ def timed(plan: TwoSides, side: SidePlan, given: pa.RecordBatch) -> Timed:
             )
         batch = taken(given, np.flatnonzero(valid))
         column = batch.column(side.time)
-    if side.measure.is_uint64 and len(column) and pc.max(column).as_py() > MOST:
-        raise ValueError(f"time column {side.time!r} holds {pc.max(column).as_py()}; times must be below 2**63")
+    side.measure.check(column, f"time column {side.time!r}")
     return Timed(batch, given, side.measure.words(column), missing)
 
 
@@ -199,7 +197,7 @@ def unfit(plan: TwoSides, side: int, first: int, batch: pa.RecordBatch) -> Ints:
     columns = {s.name: plain(batch.column(s.right)).cast(s.type) for s in plan.where_sources}
     count = batch.num_rows
     table = pa.table({**columns, _ROW: array_of(np.arange(count))})
-    passed = table.filter(where.expression)[_ROW].to_numpy()
+    passed = table.filter(where.computing)[_ROW].to_numpy()
     return first + np.delete(np.arange(count), passed)
 
 

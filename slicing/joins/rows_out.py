@@ -184,7 +184,7 @@ def tested(plan: JoinPlan, sides: Sequence[Side], block: Block) -> Ints:
     columns = {source.name: gather.source(source) for source in plan.where_sources}
     columns |= _made(plan, gather, plan.where_made)
     table = pa.table({**columns, _ROW: array_of(np.arange(len(block)))})
-    return table.filter(where.expression)[_ROW].to_numpy()
+    return table.filter(where.computing)[_ROW].to_numpy()
 
 
 _ROW = "row of the pair"

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slicing.columns.lazy import lazy
@@ -98,6 +99,12 @@ class Measure:
     @lazy
     def is_uint64(self) -> bool:
         return bool(self.type == pa.uint64())
+
+    def check(self, column: pa.Array, what: str) -> None:
+        """Raise if a time of a uint64 column does not fit a signed word."""
+        most = pc.max(column).as_py() if self.is_uint64 else None
+        if most is not None and most > MAX_WORD:
+            raise ValueError(f"{what} holds {most}; times must be below 2**63")
 
     @property
     def word_ns(self) -> int:

@@ -363,6 +363,30 @@ def test_integers_stay_exact_or_overflow():
     assert sl.aggregate(table, wrapped)["x"].to_pylist() == [1, 13]
 
 
+def test_python_floats_are_computed_with_in_64_bits():
+    """Arrow narrows a float that fits 32 bits, and computes with integers beside it in 32 bits, too."""
+    large = (1 << 24) + 1
+    data = pa.table({"t": [0, 1], "v": [199, large], "f": pa.array([0.1, 0.2], pa.float32())})
+
+    def results(expression: pc.Expression) -> list[object]:
+        table = sl.aggregate(data, sl.Spec("t", {"w": sl.tumbling(10)}, {"x": sl.collect(expression)}))
+        return table["x"].to_pylist()[0]
+
+    assert results(sl.col("v") / 100.0) == [199 / 100.0, large / 100.0]
+    assert results(sl.col("v") + 0.5) == [199.5, large + 0.5]
+    assert results(pc.scalar(0.5) * sl.col("v")) == [99.5, large / 2]
+    assert results(pc.choose(pc.scalar(1), sl.col("v"), 0.5)) == [0.5, 0.5]
+    assert results(pc.if_else(sl.col("v") > float(1 << 24), sl.col("v"), 0.5)) == [0.5, large]
+    single = [float(one) for one in np.array([0.1, 0.2], np.float32)]
+    assert results(sl.col("f") * 0.5) == [one * 0.5 for one in single]
+    assert results(sl.col("f") * pa.scalar(2.0, pa.float32())) == [float(np.float32(one) * 2) for one in single]
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count().where(sl.col("v") > float(1 << 24))})
+    assert sl.aggregate(data, spec)["n"].to_pylist() == [1]
+    right = pa.table({"u": [0, 1], "w": [1, 2]})
+    asked = sl.JoinSpec(on=[], time=("t", "u"), within=(0, 0), where=sl.col("v") / 2.0 > sl.col("w") + float(1 << 22))
+    assert sl.join(data, right, asked)["v"].to_pylist() == [large]
+
+
 def test_decimals_and_times():
     prices = pa.array([Decimal("1.25"), Decimal("2.50")])
     assert one({"x": sl.sum("p") - sl.min("p"), "y": sl.sum("p") / 2}, p=prices) == {"x": Decimal("2.50"), "y": 1.875}
