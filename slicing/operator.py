@@ -6,7 +6,6 @@ was.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -36,6 +35,7 @@ from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count
 from slicing.system.turns import TakesTurns, in_the_middle, in_turn
+from slicing.system.warn import warn
 from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Window
@@ -192,12 +192,11 @@ class Operator(TakesTurns):
             late += sum(int((measure.words(c) >= (BEGIN if without is None else without)).sum()) for c in times.chunks)
             if 2 * late > rows >= FEWEST_ROWS:
                 self._watches, self._moved = False, None
-                warnings.warn(
+                warn(
                     f"one row of time {measure.value(newest)} moved the watermark to {out.watermark}, and {late} of "
                     f"the {rows} rows pushed since are late for it (out.late has them). If the clock of that row was "
                     "wrong, have such rows set aside: sl.bounded(delay, at_most_ahead='1d'). A watermark never goes "
-                    "back: begin anew, or go on from a snapshot",
-                    stacklevel=3,
+                    "back: begin anew, or go on from a snapshot"
                 )
                 return
         self._since = rows, late
@@ -226,6 +225,8 @@ class Operator(TakesTurns):
         """
         if watermark is None and marks is None:
             raise TypeError("advance takes a watermark, marks= of keys, or both; got none")
+        if self._ended:
+            raise self._over()
         if self._now is None:
             if marks is not None:
                 raise ValueError("marks of keys need the columns of the rows; push some first")
@@ -235,8 +236,6 @@ class Operator(TakesTurns):
         if marks is None:
             assert upto is not None
             return self._advance(upto)
-        if self._ended:
-            raise self._over()
         return self._commit_advance(marked.advance(self._now, upto, marks))
 
     def _advance(self, upto: int) -> Output:
@@ -293,7 +292,10 @@ class Operator(TakesTurns):
         """End the stream: close all windows that are still open.
 
         Before the first push the types of columns are not known: the table of windows then has columns of type null.
+        No call but ``snapshot`` may follow.
         """
+        if self._ended:
+            raise self._over()
         if self._now is None:
             self._ended = True
             return self._nothing()
@@ -426,9 +428,11 @@ class Operator(TakesTurns):
                 "stream; advance its watermark past them first"
             )
         spec = with_windows(self.spec, windows)
+        checked(self._policy.combine, spec)
         check_layout("wide" if self._wide else "long", spec)
         state = None if self._state is None else replanned(self._state, spec, added)
-        self.spec, self._state = spec, state
+        self._state = state  # this may refuse the windows
+        self.spec = spec
 
     @in_turn
     def snapshot(self) -> bytes:

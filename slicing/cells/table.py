@@ -282,7 +282,8 @@ class _ByLast:
     def __init__(self, last: Ints) -> None:
         self._low = int(last.min())
         self._shift = max((int(last.max()) - self._low).bit_length() - 32, 0)
-        step = (last - self._low) >> self._shift
+        distance = (last - self._low).view(np.uint64)  # may not fit a signed word
+        step = (distance >> np.uint64(self._shift)).view(np.int64)
         order = stable_order(step)
         self.arrays = step[order], order
 

@@ -63,7 +63,8 @@ def late_by_key(plan: TwoSides, side: SidePlan, keys: KeyTable, marks: KeyMarks,
     rows = np.flatnonzero(valid)
     code[rows] = keys.encode_values([column.take(array_of(rows)) for column in columns])
     limit = marks.of(code)
-    late: Mask = (limit == MOST) | (arrived.time < -(-limit // side.factor))
+    own = limit // side.factor + (limit % side.factor != 0)  # a key without a mark has the least number: do not negate
+    late: Mask = (limit == MOST) | (arrived.time < own)
     return late
 
 

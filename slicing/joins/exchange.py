@@ -115,7 +115,7 @@ class Spread:
             )
         self._plan = plan
         low, high = self._reached(np.zeros(1, np.int64))
-        copies = int(high[0] - low[0]) + 1
+        copies = int(high[0]) - int(low[0]) + 1
         if copies > MOST_COPIES:
             raise ValueError(
                 f"spread={length!r} is short beside {_shown_span(spec)}: every row of {spec.sides[RIGHT]} would go to "

@@ -13,7 +13,7 @@ from slicing.columns.arrow_out import texts
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type, in_result_types
 from slicing.columns.values import compared
-from slicing.query.watermark import Bounded, Progress, Seen, Watermark
+from slicing.query.watermark import Bounded, Progress, Punctuated, Seen, Watermark
 from slicing.system.arguments import column_name, says_arguments
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import parse_span
@@ -77,6 +77,10 @@ class Union(TakesTurns):
         for name, policy in sources.items():
             if not isinstance(name, str) or not isinstance(policy, Watermark):
                 raise TypeError(f"sources[{name!r}] must be a watermark, such as sl.bounded('1s'); got {policy!r}")
+            if isinstance(policy, Punctuated) and policy.by:
+                raise ValueError(
+                    f"sources[{name!r}] takes no by=: a union has one watermark, not one of each key; got {policy!r}"
+                )
             if isinstance(policy, Bounded) and policy.at_most_ahead is not None:
                 raise ValueError(
                     f"sources[{name!r}] takes no at_most_ahead; leave rows with wrong clocks out before; got {policy!r}"
@@ -110,6 +114,7 @@ class Union(TakesTurns):
         if column.null_count:
             raise ValueError(f"time column {self.time!r} of source {source!r} has null times; drop or fill them")
         policy, progress = self.sources[source], self._progress[source]
+        measure.check(column, f"time column {self.time!r} of source {source!r}")
         times = measure.words(column)
         if times.size:
             columns = dict(zip(schema.names, batch.columns, strict=True))

@@ -16,7 +16,7 @@ from slicing.aggregates.aggregate import BoundAggregate
 from slicing.aggregates.changelog import SIGN, Side
 from slicing.aggregates.steady import steady
 from slicing.cells.blocks import Words, identity, kind_of, width
-from slicing.cells.combining import AUTO, BUCKETS, EAGER
+from slicing.cells.combining import AUTO, EAGER
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.ranked import RANK_FORMS
 from slicing.cells.sessions import SessionCells
@@ -34,7 +34,7 @@ from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.early import Early
 from slicing.query.keep import Kept, kept_for
-from slicing.query.policy import ADDED, DEFAULT, Policy, refusal
+from slicing.query.policy import ADDED, ADDS_UP, DEFAULT, Policy, only_sums, refusal
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import written_in
 from slicing.query.row_plan import RowPlan
@@ -605,20 +605,11 @@ _PLAIN = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
 
 def check_types(name: str, plan: Plan) -> None:
     """Raise for a strategy that the types of columns do not allow: removing needs exact sums."""
-    if name in _ADDS_UP and not plan.adds_up:
-        raise ValueError(
-            f"combine={name!r} {_ADDS_UP[name]}: it takes time windows alone, without sessions, whole(), fill and "
-            f"idle, and aggregates whose partials have a fixed size; got {plan.spec!r}"
-        )
+    if name in ADDS_UP and not plan.adds_up:
+        raise ValueError(only_sums(name, plan.spec))
     if name in STRATEGIES and STRATEGIES[name].removes:
         for agg, bound in plan.aggs.items():
             if not plan.removable.issuperset(bound.lanes):
                 read = (c for part in plan.spec.aggs[agg].parts() for c in part.columns())
                 columns = ", ".join(f"{c} {plan.types[c]}" for c in read)
                 raise ValueError(refusal(name, agg, f"{plan.spec.aggs[agg]!r} ({columns})"))
-
-
-_ADDS_UP = {
-    EAGER: "keeps coarser partials of slices",
-    BUCKETS: "puts the partials of slices into all windows that hold them",
-}

@@ -6,11 +6,13 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
-from slicing.cells.combining import AUTO, FEW, NAMES
+from slicing.cells.combining import AUTO, BUCKETS, EAGER, FEW, NAMES
 from slicing.columns.lazy import lazy
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.spec import Spec
 from slicing.system.threads import SHARE, Share
+from slicing.windows.builtin import Session, Whole
+from slicing.windows.context_free import ContextFreeWindow
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,10 @@ def _but(policy: Policy, others: tuple[tuple[str, Any], ...]) -> Policy:
 
 
 DEFAULT = Policy()
+ADDS_UP = {
+    EAGER: "keeps coarser partials of slices",
+    BUCKETS: "puts the partials of slices into all windows that hold them",
+}
 ADDED = ("count", "sum", "mean")  # aggregates that read only what can be subtracted from a lane
 
 
@@ -136,11 +142,27 @@ def checked(name: object, spec: Spec) -> str:
     """The name of a strategy. Raises if it cannot answer the spec, whatever the types of its columns."""
     if not isinstance(name, str) or name not in NAMES:
         raise ValueError(f"combine must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}; got {name!r}")
+    if name in ADDS_UP and not _adds_up(spec):
+        raise ValueError(only_sums(name, spec))
     if name in STRATEGIES and STRATEGIES[name].removes:
         for agg, part in ((name, part) for name, formula in spec.aggs.items() for part in formula.parts()):
             if part.function not in ADDED and not getattr(part.user, "invertible", False):
                 raise ValueError(refusal(name, agg, repr(part)))
     return name
+
+
+def _adds_up(spec: Spec) -> bool:
+    """Whether the windows are sums of slices' cells, as far as the spec tells."""
+    windows = spec.windows.values()
+    runs = any(isinstance(window, Session | Whole) or getattr(window, "fill", False) for window in windows)
+    return any(isinstance(window, ContextFreeWindow) for window in windows) and not runs and spec.idle is None
+
+
+def only_sums(name: str, spec: Spec) -> str:
+    return (
+        f"combine={name!r} {ADDS_UP[name]}: it takes time windows alone, without sessions, whole(), fill and idle, and "
+        f"aggregates whose partials have a fixed size; got {spec!r}"
+    )
 
 
 def refusal(name: str, agg: str, what: str) -> str:

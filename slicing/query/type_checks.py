@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate
 from slicing.columns.expressions import CannotCompute, Derived, types_of
 from slicing.query.spec import Spec
+from slicing.system.warn import warn
 from slicing.windows.bounds import LONGEST
 from slicing.windows.rows.row_windows import RowWindow
 
@@ -95,9 +95,8 @@ def warn_of_categories(spec: Spec, types: Mapping[str, pa.DataType]) -> None:
     for agg in spec.parts():
         type = types.get(agg.column) if agg.column is not None and agg.function in _COMPARED else None
         if type is not None and pa.types.is_dictionary(type) and type.ordered:
-            warnings.warn(
+            warn(
                 f"{agg!r} compares the values of column {agg.column!r}, text by its letters, and not by the order of "
                 "its categories. To compare by that order give the column as numbers (pandas: frame[column].cat.codes, "
-                "Polars: pl.col(column).to_physical()); cast it to its values if these are meant",
-                stacklevel=2,
+                "Polars: pl.col(column).to_physical()); cast it to its values if these are meant"
             )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import pickle
+import warnings
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 
 N = {"n": sl.count()}
+FARTHEST = (1 << 62) + (1 << 61)  # the last time that rows may have
 
 
 def test_processing_time_stamps_rows_as_they_are_pushed():
@@ -372,3 +375,30 @@ def test_an_output_can_be_sent_to_another_process() -> None:
     sent = pickle.loads(pickle.dumps(out))
     assert sent.windows.equals(out.windows) and sent.stats == out.stats and sent.watermark == out.watermark == 25
     assert sent.progress == dict(out.progress) == {"window_start": 20, "window_end": 25}
+
+
+def test_a_warning_names_the_line_that_pushed() -> None:
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for times in ([1, 2, 10**9], [3] * 10, [4] * 10):
+            op.push(pa.table({"t": times}))
+    assert [(Path(one.filename).name, "10**9" not in str(one.message)) for one in found] == [
+        (Path(__file__).name, True)
+    ]
+
+
+@pytest.mark.parametrize("far", [1 << 60, FARTHEST - 100_000])
+def test_sessions_that_lie_farther_apart_than_a_word_all_end(far: int) -> None:
+    """Of so many open sessions, a push looks only at those that may end."""
+    op = sl.Operator(sl.Spec("t", {"s": sl.session(10)}, {"n": sl.count()}, by="k", watermark=sl.manual()))
+    times = [[-FARTHEST + at for at in range(100)], [-FARTHEST + (1 << 62)], [0], [far + at for at in range(6000)]]
+    keys = 0
+    for some in times:
+        op.push(pa.table({"t": some, "k": range(keys, keys + len(some))}))
+        keys += len(some)
+    ended = 0
+    for at, reached in enumerate((*(-FARTHEST + n for n in (20, 40, 60, 200)), 100, far + 30, far + 60)):
+        op.push(pa.table({"t": [far + 7000 + 100 * at], "k": [keys + at]}))
+        ended += op.advance(reached).windows.num_rows
+    assert ended + op.flush().windows.num_rows == keys + 7

@@ -551,3 +551,18 @@ def last_two(idle: int | None, later: int) -> list[tuple]:
     op.add_window("last", sl.last_rows(2, every=1))
     windows = pa.concat_tables([op.push(pa.table({"t": [later, later + 2]})).windows, op.flush().windows])
     return [tuple(row.values())[1:4] for row in windows.to_pylist() if row["window"] == "last"]
+
+
+@pytest.mark.parametrize("combine", ["eager store", "buckets"])
+def test_a_refused_window_leaves_the_operator_as_it_was(combine: str) -> None:
+    asked = sl.Spec("t", {"w": sl.sliding(10, 2)}, {"n": sl.count()}, by="k")
+    op = sl.Operator(asked, combine=combine)
+    with pytest.raises(ValueError, match="takes time windows alone"):
+        op.add_window("s", sl.session(5))  # no row has come yet
+    op.push(pa.table({"t": [1, 2, 3], "k": ["a", "b", "a"]}))
+    for refused in (sl.session(5), sl.tumbling(5, fill=True)):
+        with pytest.raises(ValueError, match="takes time windows alone"):
+            op.add_window("s", refused)
+        assert op.spec == asked
+    op = sl.Operator.restore(asked, op.snapshot(), combine=combine)
+    assert op.flush().windows.num_rows == 10

@@ -669,6 +669,24 @@ ROWS = {
         "OverflowError: sl.product('v') (output column 'p') does not fit int64 in window 'w' from 0 to 10; "
         "use on_overflow='null' or 'wrap'"
     ),
+    "finished().advance(50)": (
+        "RuntimeError: the operator was flushed, which ends its stream; build a new Operator to go on"
+    ),
+    "finished().flush()": (
+        "RuntimeError: the operator was flushed, which ends its stream; build a new Operator to go on"
+    ),
+    "sl.Operator(spec(windows={'w': sl.session(5)}), combine='buckets')": (
+        "ValueError: combine='buckets' puts the partials of slices into all windows that hold them: it takes time "
+        "windows alone, without sessions, whole(), fill and idle, and aggregates whose partials have a fixed size; got "
+        "sl.Spec(time='t', windows={'w': sl.session(5)}, aggs={'n': sl.count()}, watermark=sl.bounded(0))"
+    ),
+    "sl.Union({'a': sl.punctuated('p', by='k')}, time='t')": (
+        "ValueError: sources['a'] takes no by=: a union has one watermark, not one of each key; got "
+        "sl.punctuated('p', by=['k'])"
+    ),
+    "sl.Union({'a': sl.bounded(0)}, time='t').push('a', rows(t=pa.array([2**63, 1], pa.uint64())))": (
+        "ValueError: time column 't' of source 'a' holds 9223372036854775808; times must be below 2**63"
+    ),
     "finished().push(rows())": (
         "RuntimeError: the operator was flushed, which ends its stream; build a new Operator to go on"
     ),
