@@ -21,8 +21,8 @@ from slicing.columns.order import distinct
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
 from slicing.columns.values import NOWHERE, compared, decoded, plain
-from slicing.lifecycle import early
 from slicing.lifecycle.by_key import ENDED, as_watermarks, home_of, homes, parted, together, without_passed
+from slicing.lifecycle.numbered import numbered
 from slicing.lifecycle.state import State, reached_by
 from slicing.push import Batch, Changed, Pushed
 from slicing.query.plan import Plan
@@ -116,7 +116,7 @@ def _close(
     """Move a watermark. Windows that are emitted once are added to ``answers``; panes are numbered in their state."""
     some, change = flow.close(home, until, change, flush)
     if home.plan.early.paned:
-        return Changed(panes=[early.numbered(home, some, change.revised, change.panes)], numbered=True)
+        return Changed(panes=[numbered(home, some, change.revised, change.panes)], numbered=True)
     answers += some
     return change
 

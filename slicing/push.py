@@ -38,8 +38,9 @@ from slicing.columns.bits import present
 from slicing.columns.values import NOWHERE, plain, ranks, taken
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import changed, closed, kept
-from slicing.lifecycle import early
+from slicing.lifecycle import early, fired
 from slicing.lifecycle.in_place import in_place
+from slicing.lifecycle.numbered import numbered, rows_of
 from slicing.lifecycle.state import State, forget, reached_by
 from slicing.lifecycle.straight import straight
 from slicing.query.plan import Plan
@@ -453,8 +454,8 @@ def in_full(state: State, answers: list[Answers]) -> list[Answers]:
 
 def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
     """Add the panes of triggers that fire now. Triggers of pushes fire last."""
-    windows = early.due(state, at_push)
-    return change._replace(panes=[*change.panes, *early.fire(state, windows)]) if windows.any() else change
+    windows = fired.due(state, at_push)
+    return change._replace(panes=[*change.panes, *fired.fire(state, windows)]) if windows.any() else change
 
 
 def _answer(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> list[Answers]:
@@ -532,7 +533,7 @@ def fire_by_hand(before: State, names: Sequence[str]) -> Pushed:
     """Report the open windows of these names that have news."""
     state = before.draft()
     state.store, state.revisions = state.headless()
-    panes = early.fire(state, np.isin(np.array(state.plan.names), names))
+    panes = fired.fire(state, np.isin(np.array(state.plan.names), names))
     return Pushed(state, output(state, [], UNCHANGED._replace(panes=panes)))
 
 
@@ -602,9 +603,9 @@ def _windows(state: State, answers: Sequence[Answers], change: Changed, all_of_t
         return results.windows(plan, state.keys, state.pools, answers, change.revised)
     panes = change.panes
     if not change.numbered:
-        panes = [early.numbered(state, answers, change.revised, panes)]
+        panes = [numbered(state, answers, change.revised, panes)]
     most = None if all_of_them else plan.policy.max_windows_per_push
-    windows, state.held = emitted_rows(state.held, early.rows_of(state, panes), most)
+    windows, state.held = emitted_rows(state.held, rows_of(state, panes), most)
     state.shown = state.watermark if state.held is None else state.shown
     return windows
 

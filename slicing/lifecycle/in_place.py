@@ -17,7 +17,7 @@ from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.closing.panes import EARLY, Panes
 from slicing.columns.order import alike
-from slicing.lifecycle.early import together
+from slicing.lifecycle.numbered import together
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows

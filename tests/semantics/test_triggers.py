@@ -25,7 +25,7 @@ from slicing.closing import row_cuts, run_marks
 from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
-from slicing.lifecycle import early, snapshot
+from slicing.lifecycle import early, event_cuts, snapshot
 from slicing.lifecycle.state import reached_by
 from slicing.query.policy import Policy
 from slicing.storage.session_store import SessionStore
@@ -416,8 +416,8 @@ def by_the_next_watermark(put: Any) -> Any:
 
 
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "a pane judged after the watermark moved": (early, "_put_apart", by_the_next_watermark),
-    "a row judged by no watermark": (early, "_put_apart", behind_nothing),
+    "a pane judged after the watermark moved": (early, "put_apart", by_the_next_watermark),
+    "a row judged by no watermark": (early, "put_apart", behind_nothing),
     "a row taken back that differs from what was reported": (Kept, "table", as_it_is_now),
     "a gap in revisions": (Revisions, "numbered", with_a_gap),
     "a pane on time that is lost": (early, "_complete", lambda complete: lambda *args: complete(*args)[:-1]),
@@ -451,7 +451,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     ),
     "rows that wait lost over a restart": (snapshot, "_state", lambda read: lambda *args: read(*args).but(passed=None)),
     "cuts passed twice": (
-        early,
+        event_cuts,
         "news_by_time",
         lambda news: lambda plan, cells, after, until: news(plan, cells, after - 3, until),
     ),
