@@ -1,26 +1,27 @@
-"""The head of the store: cells by key code, to which pushes that close nothing add in place.
+"""The head of the store: cells by key code, changed in place by pushes that close nothing.
 
-A head has the newest slots, and takes rows or cells; or it has the part of one window that event-time triggers have
-reported, and takes the slices that a cut has passed. Such a push costs only its rows, however many keys live: nothing
-is sorted or merged. All that can fail happens before (:meth:`Head.prepare`); the change in place cannot fail.
-:meth:`Head.cells` copies the cells. A head has a place for each key in each of its slots, so the places of keys without
-rows are wasted. It begins once enough places would be taken: a count and a sum by key then take at most about 40 bytes
-a cell, and 26 once all keys have rows.
+Two kinds. A slot head holds the newest slots and takes rows or cells. A window head holds the reported part of one
+window and takes slices that a cut has passed.
+
+A push in place costs only its rows, however many keys live: nothing is sorted or merged. All that can fail happens
+before (:meth:`Head.prepare`, :meth:`Head.prepare_cells`). The change in place cannot fail. :meth:`Head.cells` copies
+the cells.
+
+A head has a place for each key in each of its slots. The places of keys without rows are wasted, so a head begins once
+enough places would be taken. A count and a sum by key then take at most about 40 bytes a cell, and 26 once all keys
+have rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from math import exp
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
-from slicing.columns.order import distinct, progression
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.kernels.combine import LOW
@@ -36,11 +37,11 @@ _EXACT = (kinds.COUNT, kinds.EXTREMES, *kinds.INTEGERS, kinds.SUM_F)
 
 
 class Head:
-    """Dense cells at slot * room + code."""
+    """Dense cells at slot * room + code. Each kind of head defines its slots."""
 
-    def __init__(self, plan: Plan, ends: Ints, room: int, window: int | None = None) -> None:
+    def __init__(self, plan: Plan, ends: Ints, window_ends: Ints, room: int) -> None:
         self.plan, self.ends, self.room = plan, ends, room
-        self.window = window  # the end of the only window whose reported part this is; None for a head of slots
+        self._window_ends = window_ends  # the end of the window that each slot is in, if reports are counted
         self.size = ends.size * room
         self.used = 0
         self.reports: Ints | None = None  # how often each cell's window was reported, if that is counted here
@@ -61,49 +62,21 @@ class Head:
         sums = (block for _, block in pairs if isinstance(block, Sums))
         return next(sums, next((b for lane, b in pairs if isinstance(b, Quads) and lane.flag is None), None))
 
-    @staticmethod
-    def begun(plan: Plan, runs: Sequence[Cells], rows: Rows, horizon: int) -> Head | None:
-        """An empty head for these rows, rows near them and the cells of runs. None if they span too many slots, or if
-        it would have too few cells."""
-        (width, _), slots = _slots(plan), plan.policy.head_slots
-        first, high, oldest = (edge_after(plan, t) for t in (*rows.span[:2], horizon))
-        low = oldest if (high - oldest) // width < slots else first
-        if (high - low) // width >= slots:
-            return None
-        ends, codes, cells = progression(low, high, width), rows.codes, 0.0
-        for end in ends.tolist():
-            cells += _expected(rows, end - width, end, [len(run.ending(end - 1, end)) for run in runs])
-        room = _room(plan, cells / ends.size, codes)
-        return Head(plan, ends, room) if room else None
-
-    @staticmethod
-    def of_window(plan: Plan, end: int, reported: Cells, codes: int) -> Head | None:
-        """A head of the part of a window that was reported. None if it would have too few cells."""
-        room = _room(plan, int(np.count_nonzero(np.bincount(reported.code))), codes)
-        head = Head(plan, reported.slice_ends[-1:], room, end) if room else None
-        return head if head is not None and head.takes_cells and head._begin_with(reported) else None
-
-    def taking(self, rows: Rows) -> Head | None:
+    def taking(self, rows: Rows) -> Self | None:
         """This head, or a larger copy, if that takes the rows."""
         return self if self.takes(rows) else self.grown(rows)
 
-    def grown(self, rows: Rows) -> Head | None:
+    def grown(self, rows: Rows) -> Self | None:
         """A copy with room for the keys of these rows. None if that is not why they are not taken, or if too few places
         would be taken."""
         slots, codes = self.ends.size, rows.codes
         if codes <= self.room or not self._reaches(rows):
             return None
         self.check()
-        held = [self.used // slots]
-        if self.window is None:
-            width, _ = _slots(self.plan)
-            cells = sum(_expected(rows, end - width, end, held) for end in self.ends.tolist())
-        else:
-            cells = float(self.used)
-        room = _room(self.plan, cells / slots, codes)
+        room = room_for(self.plan, self._likely_cells(rows) / slots, codes)
         if not room:
             return None
-        head = Head(self.plan, self.ends, room, self.window)
+        head = type(self)(self.plan, self.ends, self._window_ends, room)
         head.used, head._most, head._begun = self.used, self._most, self._begun.copy()
         if self._counter is None:
             head._counter, head._counted = None, np.zeros((head.size, 1), np.int64)
@@ -133,16 +106,6 @@ class Head:
     def takes_cells(self) -> bool:
         """Whether cells can be taken in: not if results depend on the order of additions and should not."""
         return not self.plan.exact or all(lane.counts_all or lane.kind in _EXACT for lane in self.plan.lanes)
-
-    def takes_in(self, run: Cells) -> bool:
-        """Take in the cells of a run, unless it has other slices too; whether that was done. No rows were added yet.
-
-        A key then has one cell of a slice, not one in the run and one in the head.
-        """
-        slot = self.ends.searchsorted(run.slice_ends)
-        if slot[-1] == self.ends.size or (self.ends[slot] != run.slice_ends).any():
-            return False
-        return self._begin_with(run)
 
     def _begin_with(self, cells: Cells) -> bool:
         """Add cells to a head that nobody has yet, unless they have too many rows."""
@@ -188,22 +151,22 @@ class Head:
 
     def slices_beside(self, runs: Sequence[Cells], coming: Mask | None) -> int:
         """How many of the head's slices none of the runs has. ``coming``: the slots that will have rows."""
-        if self.window is not None:
-            return 1
-        held = self.ends[self._begun if coming is None else coming]
-        return sum(not any(end in run.slice_ends for run in runs) for end in held)
+        raise NotImplementedError
 
     def takes(self, rows: Rows) -> bool:
         return rows.codes <= self.room and self._reaches(rows)
 
     def _reaches(self, rows: Rows) -> bool:
         """Whether the rows are in its slots, and not too many for a cell."""
-        if self._most + len(rows) > self.plan.policy.head_most:
-            return False
-        if self.window is not None:
-            return True
-        width, _ = _slots(self.plan)
-        return bool(self.ends[0] - width <= rows.span[0] and rows.span[1] < self.ends[-1])
+        return self._most + len(rows) <= self.plan.policy.head_most
+
+    def _likely_cells(self, rows: Rows) -> float:
+        """How many cells the head is likely to have with these rows."""
+        raise NotImplementedError
+
+    def _begun_with(self, rows: Rows) -> Mask:
+        """The slots that will have rows."""
+        return self._begun.copy()
 
     def prepare(self, rows: Rows) -> tuple[Mask, Callable[[], int]]:
         """Do everything that can fail. Returns the slots that will have rows, and a function that adds the rows and
@@ -218,10 +181,7 @@ class Head:
         if counter is not None and not counter.counts_rows:
             counter, own = None, own[: self.size, :1].copy()
         chunks = list(Grid(rows, self.ends, self.room).chunks(self.plan.policy.chunk))
-        begun = self._begun.copy()
-        width, _ = _slots(self.plan)
-        for slot in np.flatnonzero(~begun):
-            begun[slot] = _inside(rows, self.ends[slot] - width, self.ends[slot]) > 0
+        begun = self._begun_with(rows)
         if any(lane.kind in (kinds.FIRST, kinds.LAST, kinds.ARG) for lane in self.plan.lanes):
             _ = rows.order
 
@@ -239,13 +199,7 @@ class Head:
 
     def prepare_cells(self, cells: Cells, before: bool) -> Prepared | None:
         """As ``prepare``, for cells. ``before``: the partials before are asked for. None if they have too many rows."""
-        parts = [cells]
-        if self.window is None or cells.one_slice:
-            place, slot = self._places(cells)
-        else:  # one slice after the other: each is reported with those before it
-            place, slot = distinct(cells.code), 0
-            stops = pairwise([*cells.slices().tolist(), len(cells)])
-            parts = [cells.take(slice(low, high)) for low, high in stops]
+        parts, (place, slot) = self._parts(cells), self._places(cells)
         most = self._most + int(cells.rows.max()) * len(parts)
         if most > self.plan.policy.head_most:
             return None
@@ -257,7 +211,7 @@ class Head:
             reports = [totals.with_some(part, before, place.searchsorted(part.code)) for part in parts]
         begun = self._begun.copy()
         begun[slot] = True
-        own, ends = self._own_counts(totals.rows, totals.blocks), self.ends if self.window is None else cells.end[-1:]
+        own, ends = self._own_counts(totals.rows, totals.blocks), self._ends_after(cells)
 
         def commit() -> int:
             self.torn = True
@@ -270,15 +224,17 @@ class Head:
 
         return Prepared(begun, commit, reports)
 
+    def _parts(self, cells: Cells) -> list[Cells]:
+        """Tables to add one after the other, with a report of each. Several only if a place is a code."""
+        return [cells]
+
     def _places(self, cells: Cells) -> tuple[Ints, Ints | int]:
-        """The place of each cell, and the slots that they are in."""
-        if self.window is not None:
-            return cells.code.copy(), 0  # never read-only: a kernel is compiled for one type
-        if cells.one_slice:
-            slot = self.ends.searchsorted(cells.end[:1])
-            return cells.code + slot * self.room, slot
-        slot = self.ends.searchsorted(cells.slice_ends)
-        return np.repeat(slot * self.room, np.diff(cells.slices(), append=len(cells))) + cells.code, slot
+        """The places of these cells, and the slots that they are in."""
+        raise NotImplementedError
+
+    def _ends_after(self, cells: Cells) -> Ints:
+        """Where the slots end once these cells are in."""
+        return self.ends
 
     def count_reports(self, window_end: Ints, code: Ints, count: Ints) -> Ints:
         """Count reports of windows here from now on. Takes how often some were reported, and returns which of these are
@@ -297,11 +253,6 @@ class Head:
         counts = np.zeros(0, np.int64) if self.reports is None else self.reports
         held = counts.nonzero()[0]
         return self._window_ends[held // self.room], held % self.room, counts[held]
-
-    @property
-    def _window_ends(self) -> Ints:
-        """The end of the window that each slot is in."""
-        return self.ends if self.window is None else np.array([self.window])
 
     def _rows_at(self, place: Ints) -> Ints:
         """The numbers of rows of these cells."""
@@ -341,12 +292,7 @@ class Prepared(NamedTuple):
     reports: list[Report]
 
 
-def edge_after(plan: Plan, time: int) -> int:
-    width, phase = _slots(plan)
-    return (time - phase) // width * width + width + phase
-
-
-def _room(plan: Plan, cells: float, codes: int) -> int:
+def room_for(plan: Plan, cells: float, codes: int) -> int:
     """The places of a slot that has so many cells; 0 if they would be too few of them.
 
     It has room for some new keys: otherwise each of them would begin another head.
@@ -355,31 +301,8 @@ def _room(plan: Plan, cells: float, codes: int) -> int:
     return min(places, codes + codes // 4) + 8 if places >= codes + codes // 16 else 0
 
 
-def _expected(rows: Rows, start: int, end: int, held: Sequence[int]) -> float:
-    """How many cells a slot is likely to have with these rows, beside runs that have so many. Keys are taken to be
-    equally frequent, and independent in each run and in the rows."""
-    codes = rows.codes
-    missing = codes * exp(-_inside(rows, start, end) / codes)
-    for cells in held:
-        missing *= max(1 - cells / codes, 0)
-    return codes - missing
-
-
-def _inside(rows: Rows, start: int, end: int) -> int:
-    """How many rows are between these times."""
-    if start <= rows.span[0] and rows.span[1] < end:
-        return len(rows)
-    return int(np.count_nonzero((rows.time >= start) & (rows.time < end)))
-
-
 def _block(plan: Plan, lane: Lane, size: int) -> Ints | Quads | Sums:
     if lane.kind in (kinds.SUM_F, kinds.SUM_I):
         return Sums(size)
     quads = lane.kind == kinds.BASIC_F and not plan.exact
     return Quads(size, lane.kind) if quads else kinds.identity(lane.kind, size)
-
-
-def _slots(plan: Plan) -> tuple[int, int]:
-    regular = plan.edges.regular_width(0)
-    assert regular is not None
-    return regular

@@ -23,9 +23,11 @@ from slicing.cells.unread import Unread
 from slicing.kernels.cells import CODE, END
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
-from slicing.storage.head import Head, edge_after
+from slicing.storage.head import Head
 from slicing.storage.open_sessions import of_codes
+from slicing.storage.slot_head import SlotHead, edge_after
 from slicing.storage.totals import Report
+from slicing.storage.window_head import WindowHead
 from slicing.system.arrays import Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN
@@ -100,7 +102,7 @@ class Store:
         if known is not None:
             return but(self, head=known)
         store = self.whole().settled()
-        head = Head.begun(self.plan, store.runs, rows, horizon)
+        head = SlotHead.begun(self.plan, store.runs, rows, horizon)
         return None if head is None else Store(store.plan, store._beside(head), store.coarse, head)
 
     def with_head_of_window(self, end: int, after: int, codes: int) -> Store | None:
@@ -109,19 +111,18 @@ class Store:
         older, newer = self.parted(after)
         if len(older) < self.plan.policy.head_filled * codes:
             return None
-        head = Head.of_window(self.plan, end, older.consolidated().table(), codes)
+        head = WindowHead.of(self.plan, end, older.consolidated().table(), codes)
         return None if head is None else but(newer, head=head)
 
     def prepare_cells(self, cells: Cells, before: bool) -> tuple[Addition, list[Report]] | None:
-        """As ``prepare``, for cells and the head that there is. Also returns what it then has of their keys, and
-        what it had ``before`` if that is asked for."""
+        """Prepare to add cells to the existing head. Also return the head's totals for these keys, and with ``before``
+        the old totals."""
         if any(np.isin(cells.slice_ends, run.slice_ends).any() for run in self.runs):
             return None  # keys have cells there too
         return self._prepared(cells, before)
 
     def prepare_slices(self, cells: Cells, reached: int, before: bool) -> tuple[Addition, list[Report]] | None:
-        """As ``prepare_cells``, for a head of a window: it takes the slices that end by ``reached``, and the others are
-        kept beside it."""
+        """Prepare to move slices that end by ``reached`` into the window's head. Later slices stay in runs."""
         older, newer = self.of(self.runs).going_on(cells).parted(reached)
         store = but(newer.settled(), head=self.head)
         passed = older.consolidated().table()
@@ -131,7 +132,7 @@ class Store:
         prepared = None if self.head is None else self.head.prepare_cells(cells, before)
         return None if prepared is None else (Addition(self, prepared.slots, prepared.commit), prepared.reports)
 
-    def _beside(self, head: Head) -> tuple[Cells, ...]:
+    def _beside(self, head: SlotHead) -> tuple[Cells, ...]:
         """The runs that a new head does not take in: it takes those whose slices it all has, if it can."""
         near = next((i for i, run in enumerate(self.runs) if run.slice_ends[0] >= head.ends[0]), len(self.runs))
         older, newer = self.runs[:near], self.runs[near:]
