@@ -174,6 +174,8 @@ class Lifted:
         if isinstance(place, Segments) and self._all_valid:
             if kind not in SEGMENTED:
                 return self._by_edges(place)
+            if self._piecewise and not place.ascend:
+                self._whole()
             self.block = room(self._size, len(kinds.IDENTITY[kind]))
             if place.threads == 1:
                 self._segments(place.first, place.last, self.block)

@@ -87,12 +87,18 @@ class Chained:
 
 @dataclass(eq=False)
 class Segments:
-    """Rows sorted by cell."""
+    """Runs of adjacent rows, each of which is a cell."""
 
     first: Ints
     last: Ints
     threads: int = 1
     share: Share = SHARE
+
+    @property
+    def ascend(self) -> bool:
+        """Whether no run begins or ends before the one before it does. Ranges of several windows may."""
+        first, last = self.first, self.last
+        return not (np.count_nonzero(first[1:] < first[:-1]) or np.count_nonzero(last[1:] < last[:-1]))
 
     def counts(self) -> Ints:
         return self.last - self.first
