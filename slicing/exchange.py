@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing import push as flow
 from slicing.closing.fits import check_full
 from slicing.closing.output import Output
 from slicing.closing.results import late_rows, none_late
@@ -36,11 +35,16 @@ from slicing.lifecycle import snapshot, wire
 from slicing.lifecycle.repartition import earliest, latest, merged_into
 from slicing.lifecycle.state import State, reached_by
 from slicing.operator import Operator
-from slicing.push import Arrivals, close, collect, encoded, read
+from slicing.push import Pushed
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.triggers import ARRIVAL, ByHand, EveryProcessingTime
 from slicing.query.watermark import Progress, check_places
+from slicing.stages.close import admit as admitted
+from slicing.stages.close import close_and_fire
+from slicing.stages.collect import Arrivals, collect
+from slicing.stages.output import Account, output
+from slicing.stages.read import encoded, read
 from slicing.storage.session_store import store_for
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.windows.rows.row_windows import RowWindow
@@ -354,12 +358,10 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
     state.oldest = earliest([state.oldest, *(one.oldest for one in headers)])
     if plan.full and state.oldest is not None and state.newest is not None:
         check_full(plan, state.oldest, state.newest)
-    answers, change = close(state, reached, flow.admit(state, new), quiet=quiet)
-    if plan.early.fires:
-        change = flow.fire(state, change, at_push=True)
+    answers, change = close_and_fire(state, reached, admitted(state, new), quiet=quiet)
     state.store = state.store.settled()
-    out = flow.output(state, answers, change, flow.Account(pa.concat_tables(late) if late else None, counts))
-    return operator._commit(flow.Pushed(state, out))
+    out = output(state, answers, change, Account(pa.concat_tables(late) if late else None, counts))
+    return operator._commit(Pushed(state, out))
 
 
 def _joined(headers: Sequence[_Header]) -> list[Progress]:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing import push as flow
 from slicing.closing.answers import Answers
 from slicing.columns.bits import present, true
 from slicing.columns.key_marks import MOST, KeyMarks
@@ -24,11 +23,15 @@ from slicing.columns.values import NOWHERE, compared, decoded, plain
 from slicing.lifecycle.by_key import ENDED, as_watermarks, home_of, homes, parted, together, without_passed
 from slicing.lifecycle.numbered import numbered
 from slicing.lifecycle.state import State, reached_by
-from slicing.push import Batch, Changed, Pushed
+from slicing.push import Pushed
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.query.spec import check_marks
 from slicing.query.watermark import Punctuated, later
+from slicing.stages.close import UNCHANGED, Changed, admit, close
+from slicing.stages.collect import belong, collect
+from slicing.stages.output import account, output
+from slicing.stages.read import Batch, read
 from slicing.system.arrays import Ints, Mask
 from slicing.times.durations import MAX_WORD
 from slicing.windows.bounds import BEGIN, LIMIT
@@ -41,7 +44,7 @@ _NO_MARKS: New = NOWHERE, NOWHERE
 def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
     """Run a batch through all stages."""
     state = before.draft()
-    batch = flow.read(state, data)
+    batch = read(state, data)
     rows, reached = batch.rows, reached_by(state, upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
@@ -49,17 +52,17 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     found = homes(state)
     number = home_of(state, found)[rows.code]
     ended = np.flatnonzero(number < 0)
-    belongs = flow.belong(state.plan, rows.take(ended))
-    late, outside, changes = [ended[belongs]], int((~belongs).sum()), [flow.UNCHANGED] * len(found)
+    belongs = belong(state.plan, rows.take(ended))
+    late, outside, changes = [ended[belongs]], int((~belongs).sum()), [UNCHANGED] * len(found)
     for place in distinct(number[number >= 0]).tolist():
         of_home = np.flatnonzero(number == place)
-        arrivals = flow.collect(found[place], rows if of_home.size == len(rows) else rows.take(of_home))
+        arrivals = collect(found[place], rows if of_home.size == len(rows) else rows.take(of_home))
         late.append(of_home[arrivals.late])
         outside += arrivals.outside
-        changes[place] = flow.admit(found[place], arrivals)
+        changes[place] = admit(found[place], arrivals)
     state, answers, change = _moved(state, found, changes, _in_rows(state, batch), reached)
     all_late = np.sort(np.concatenate(late))
-    return Pushed(state, flow.output(state, answers, change, batch.account(all_late, outside)), None, rows)
+    return Pushed(state, output(state, answers, change, account(batch, all_late, outside)), None, rows)
 
 
 def advance(before: State, reached: int | None, given: object) -> Pushed:
@@ -69,8 +72,8 @@ def advance(before: State, reached: int | None, given: object) -> Pushed:
     reached = later(reached, before.watermark)
     state.store, state.revisions = state.headless()
     found = homes(state)
-    state, answers, change = _moved(state, found, [flow.UNCHANGED] * len(found), new, reached)
-    return Pushed(state, flow.output(state, answers, change))
+    state, answers, change = _moved(state, found, [UNCHANGED] * len(found), new, reached)
+    return Pushed(state, output(state, answers, change))
 
 
 def flush(before: State) -> Pushed:
@@ -82,7 +85,7 @@ def flush(before: State) -> Pushed:
     for home in found:
         changed.append(_close(home, ENDED, answers, flush=True))
     state.groups = tuple(found[1:])
-    return Pushed(state, flow.output(state, answers, _together(state.plan, changed)))
+    return Pushed(state, output(state, answers, _together(state.plan, changed)))
 
 
 def _moved(
@@ -111,10 +114,10 @@ def _moved(
 
 
 def _close(
-    home: State, until: int | None, answers: list[Answers], change: Changed = flow.UNCHANGED, flush: bool = False
+    home: State, until: int | None, answers: list[Answers], change: Changed = UNCHANGED, flush: bool = False
 ) -> Changed:
     """Move a watermark. Windows that are emitted once are added to ``answers``; panes are numbered in their state."""
-    some, change = flow.close(home, until, change, flush)
+    some, change = close(home, until, change, flush)
     if home.plan.early.paned:
         return Changed(panes=[numbered(home, some, change.revised, change.panes)], numbered=True)
     answers += some
@@ -141,7 +144,7 @@ def _together(plan: Plan, changes: Sequence[Changed]) -> Changed:
         return Changed(panes=[pane for change in changes for pane in change.panes], numbered=True)
     revised = [change.revised for change in changes if change.revised is not None]
     if not revised:
-        return flow.UNCHANGED
+        return UNCHANGED
     return Changed((Answers.all_of(plan, [some for some, _ in revised]), np.concatenate([mark for _, mark in revised])))
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from slicing import push as flow
 from slicing.closing import results
 from slicing.lifecycle.state import State, reached_by
 from slicing.push import Pushed
+from slicing.stages.close import close_and_fire
+from slicing.stages.output import NO_ROWS, Account, output
+from slicing.stages.read import read
 
 
 def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto: int | None) -> Pushed:
@@ -28,7 +30,7 @@ def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto
 def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None) -> Pushed:
     """A push whose rows are in no window. It moves the watermark and closes windows, as a push of late rows does."""
     state, looked = State(**before.__dict__), State(**before.__dict__)
-    batch, reached = flow.read(looked, data), reached_by(looked, upto)  # its new keys and values are not kept
+    batch, reached = read(looked, data), reached_by(looked, upto)  # its new keys and values are not kept
     if state.keys is not None:
         state.keys = state.keys.compact(np.arange(known))
     state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest
@@ -36,13 +38,11 @@ def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None
     state.given = batch.given.schema
     state.store, state.revisions = state.headless()
     state.store = state.store.settled()
-    answers, change = flow.close(state, reached)
-    if state.plan.early.fires:
-        change = flow.fire(state, change, at_push=True)
+    answers, change = close_and_fire(state, reached)
     refused = np.arange(batch.rows.time.size)
     late = results.late_rows(batch.given, batch.null_time, refused, batch.ahead, "full")
-    counts = flow.NO_ROWS | {"rows": batch.given.num_rows, "null_time": batch.null_time.size, "ahead": batch.ahead.size}
-    return _with_full(Pushed(state, flow.output(state, answers, change, flow.Account(late, counts))), refused.size)
+    counts = NO_ROWS | {"rows": batch.given.num_rows, "null_time": batch.null_time.size, "ahead": batch.ahead.size}
+    return _with_full(Pushed(state, output(state, answers, change, Account(late, counts))), refused.size)
 
 
 def _with_full(pushed: Pushed, rows: int) -> Pushed:

@@ -24,13 +24,14 @@ from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
 from slicing.lifecycle.state import State
 from slicing.max_bytes import within
-from slicing.push import NO_ROWS, Pushed, advance, fire_by_hand, flush, push
+from slicing.push import Pushed, advance, fire_by_hand, flush, push
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.triggers import ByHand
 from slicing.query.watermark import Bounded, Moved, Ordered, Punctuated
 from slicing.reducing.batch import Rows
+from slicing.stages.output import NO_ROWS
 from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count

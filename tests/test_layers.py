@@ -26,6 +26,7 @@ LAYERS = [
     ["closing"],
     ["kept_rows"],
     ["lifecycle"],
+    ["stages"],
     ["push"],
     ["marked", "max_bytes"],
     ["operator"],

@@ -443,7 +443,7 @@ class Plan:
 
     @lazy
     def goes_straight(self) -> bool:
-        """Whether a push of rows in order may go straight from columns to windows (``lifecycle.straight``): the query
+        """Whether a push of rows in order may go straight from columns to windows (``stages.straight``): the query
         has no keys and one tumbling type of windows, which are final when they come."""
         if self.spec.by or not (self.may_be_windows and self.words and len(self.names) == 1):
             return False
@@ -454,7 +454,7 @@ class Plan:
 
     @property
     def tumbling(self) -> tuple[int, int, int]:
-        """The size, step and offset of the only window type of a plan that ``reports_head``."""
+        """The size, step and offset of the windows, which are of one tumbling type."""
         periodic = self.bounds[0].periodic
         assert periodic is not None
         return periodic

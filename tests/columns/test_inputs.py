@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 
 import slicing as sl
-import slicing.push
+import slicing.stages.collect
 
 TABLE = pa.table({"t": [1, 5, 12, 13], "k": ["a", "b", "a", None], "v": [1.5, 2.0, None, -4.0], "unused": [[1]] * 4})
 SPEC = sl.Spec(
@@ -330,7 +330,7 @@ def test_nulls_in_flags_and_bools_give_no_warning():
 def test_a_batch_is_not_copied(monkeypatch):
     """Kernels read an int64 time and a float64 value where Arrow has them, at any offset."""
     seen = []
-    monkeypatch.setattr(slicing.push, "reduce_rows", lambda rows: seen.append(rows) or reduce_rows(rows))
+    monkeypatch.setattr(slicing.stages.collect, "reduce_rows", lambda rows: seen.append(rows) or reduce_rows(rows))
     reduce_rows = slicing.reducing.reduce.reduce_rows
     times, values = np.arange(1000), np.linspace(0, 1, 1000)
     spec = sl.Spec(time="t", windows={"w": sl.tumbling(10)}, aggs={"total": sl.sum("v"), "n": sl.count()})

@@ -253,7 +253,7 @@ def test_the_arrays_of_a_batch_are_not_written_to():
 
 
 AFTER = {  # calls within a push that an interrupt comes right after
-    "counting": "slicing.push.Stats",
+    "counting": "slicing.stages.output.Stats",
     "words": "slicing.columns.key_tables.WordTable.step",
     "text": "slicing.columns.key_tables.ByteTable.step",
 }

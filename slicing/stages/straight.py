@@ -33,18 +33,18 @@ from slicing.windows.bounds import APART, LIMIT
 
 
 class Reduced(NamedTuple):
-    """A lane, and the column from which it is reduced."""
+    """A lane, and the column from which it is reduced. Counts need none: no value is null."""
 
     kind: int
     words: int  # of a partial
     column: str
-    read: Callable[[pa.Array], Array]
+    read: Callable[[pa.Array], Array] | None
 
 
 class Way(NamedTuple):
     """What the straight pushes of a plan have in common."""
 
-    lanes: list[Reduced | None]  # None: the number of rows
+    lanes: list[Reduced]
     columns: list[str]  # which must have no nulls; the first one has the times
     size: int  # of the windows
     first: int  # the times of all rows must lie from here
@@ -71,12 +71,13 @@ def _reduces(plan: Plan, lane: Lane) -> bool:
     return lane.kind in SEGMENTED and not narrow
 
 
-def _reduced(plan: Plan, lane: Lane) -> Reduced | None:
+def _reduced(plan: Plan, lane: Lane) -> Reduced:
+    words = len(kinds.IDENTITY[lane.kind])
     if lane.kind == kinds.COUNT:
-        return None
+        return Reduced(lane.kind, words, "", None)
     feed = lane.feeds[0]
     read = partial(buffer, dtype=np.dtype(np.int32)) if lane in plan.widened else plan.readers[feed]
-    return Reduced(lane.kind, len(kinds.IDENTITY[lane.kind]), feed.column, read)
+    return Reduced(lane.kind, words, feed.column, read)
 
 
 def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list[Answers], Rows] | None:
@@ -84,7 +85,7 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
     None if the ordinary stages take the push; the state is then as it was."""
     plan, policy, held, newest = state.plan, state.plan.policy, state.store.runs, state.newest
     way: Way | None = plan.once("straight", lambda: Way.of(plan))
-    if way is None or len(held) > 1 or state.postponed:
+    if way is None or not policy.straight or len(held) > 1 or state.postponed:
         return None
     batch, columns = plan.columns.of(data)
     size = batch.num_rows
@@ -138,11 +139,11 @@ def _cells(way: Way, columns: Mapping[str, pa.Array], edges: Ints, bounds: Ints,
             meta[at, ROWS] += held.meta[at, ROWS]
     blocks = []
     for number, lane in enumerate(way.lanes):
-        if lane is None:
-            blocks.append(meta[:, ROWS:].copy())
-            continue
         block = room(len(meta), lane.words)
-        reduce_runs(lane.kind, first, last, lane.read(columns[lane.column]), block[at:])
+        if lane.read is None:
+            block[at:, 0] = counts
+        else:
+            reduce_runs(lane.kind, first, last, lane.read(columns[lane.column]), block[at:])
         if held is not None:
             block[:at] = held.blocks[number][:at]
             if goes_on:

@@ -1,0 +1,1 @@
+"""The stages of a push: read, collect, close, output. ``slicing.push`` runs them."""
