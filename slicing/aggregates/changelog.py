@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools
+from slicing.aggregates.algebraic import TOTAL
 from slicing.aggregates.arithmetic import Lowered
-from slicing.aggregates.builtin import TOTAL
 from slicing.aggregates.udaf import UserWords
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
