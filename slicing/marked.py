@@ -26,7 +26,7 @@ from slicing.lifecycle.state import State, reached_by
 from slicing.push import Pushed
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
-from slicing.query.spec import check_marks
+from slicing.query.spec_checks import check_marks
 from slicing.query.watermark import Punctuated, later
 from slicing.stages.close import UNCHANGED, Changed, admit, close
 from slicing.stages.collect import belong, collect

@@ -10,17 +10,18 @@ from os import PathLike
 from typing import Any
 
 from slicing.aggregates.aggregate import Aggregate, Formula
-from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
 from slicing.columns.lazy import lazy
 from slicing.query.processing_time import ProcessingTime, processing_time
-from slicing.query.triggers import ARRIVAL, PUSH, AfterCount, AfterShare, Patient, Trigger, Unfired
-from slicing.query.watermark import Bounded, Punctuated, Watermark, manual
+from slicing.query.spec_arguments import entries_of, keys_of, lateness_of, time_of, triggers_of, watermark_of
+from slicing.query.spec_checks import check_together
+from slicing.query.triggers import ARRIVAL, PUSH, Patient, Trigger, Unfired
+from slicing.query.watermark import Watermark, manual
 from slicing.system.arguments import choice, column_or_none, says_arguments
 from slicing.system.frozen_map import FrozenMap
 from slicing.system.replace import but
-from slicing.times.durations import Duration, amount, check_alike, not_negative, parse_span, shown
-from slicing.windows.builtin import Calendar, Cumulate, Landmark, Session, Whole, Window
+from slicing.times.durations import Duration, parse_span, shown
+from slicing.windows.builtin import Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
 
@@ -137,18 +138,18 @@ class Spec:
         on_unmatched: str = "error",
     ) -> None:
         put = self.__dict__.__setitem__
-        put("time", _time(time))
-        put("by", () if by is None else _columns(by))
-        put("windows", FrozenMap(_mapping(windows, "windows", _WINDOWS, "sl.tumbling('1m')")))
-        put("aggs", FrozenMap(_mapping(aggs, "aggs", (Formula,), "sl.count()")))
-        put("watermark", _watermark(watermark))
-        put("allowed_lateness", _lateness(allowed_lateness))
+        put("time", time_of(time))
+        put("by", keys_of(by))
+        put("windows", FrozenMap(entries_of(windows, "windows", _WINDOWS, "sl.tumbling('1m')")))
+        put("aggs", FrozenMap(entries_of(aggs, "aggs", (Formula,), "sl.count()")))
+        put("watermark", watermark_of(watermark))
+        put("allowed_lateness", lateness_of(allowed_lateness))
         put("emit", choice(emit, "emit", _EMIT))
         put("sequence", column_or_none(sequence, "sequence"))
         put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
         put("on_null_time", choice(on_null_time, "on_null_time", _ON_NULL_TIME))
         put("on_overflow", choice(on_overflow, "on_overflow", _ON_OVERFLOW))
-        put("trigger", _trigger(trigger, self.windows))
+        put("trigger", triggers_of(trigger, self.windows))
         put("op", column_or_none(op, "op"))
         put("on_unmatched", choice(on_unmatched, "on_unmatched", _ON_UNMATCHED))
         self.__dict__["memo"] = self._checked().memo
@@ -161,25 +162,8 @@ class Spec:
                 return _first_of(self)
             except TypeError:  # an argument has no hash, or the query is refused below
                 pass
-        self._check()
+        check_together(self)
         return self
-
-    def _check(self) -> None:
-        """Raise for arguments that do not fit together."""
-        self._check_names()
-        self._check_spans()
-        self._check_emit()
-        self._check_idle()
-        self._check_triggers()
-        if self.op is not None:
-            self._check_op()
-        if isinstance(self.watermark, Punctuated) and self.watermark.by:
-            if sorted(self.watermark.by) != sorted(self.by):
-                raise ValueError(
-                    f"watermark={self.watermark!r} marks keys of {', '.join(self.watermark.by)}; by must name the key "
-                    f"columns: {', '.join(self.by) or 'there are none'}"
-                )
-            check_marks(self, f"watermark={self.watermark!r}")
 
     @property
     def revises(self) -> bool:
@@ -189,6 +173,28 @@ class Spec:
     def trigger_of(self, name: str) -> Trigger | None:
         """The trigger of a window, or None."""
         return self.trigger.get(name) if isinstance(self.trigger, FrozenMap) else self.trigger
+
+    def triggers(self) -> dict[str, Trigger]:
+        """The triggers of windows that have one, by window name."""
+        if self.trigger is None:
+            return {}
+        found = {name: self.trigger_of(name) for name in self.windows}
+        return {name: trigger for name, trigger in found.items() if trigger is not None}
+
+    def _spans(self) -> Iterator[tuple[str, Span]]:
+        """All spans of the query, each with the name of its argument."""
+        for name, window in self.windows.items():
+            if isinstance(window, Window) and is_dataclass(window):
+                for span in window.spans:
+                    value = getattr(window, span) if span in window.__dataclass_fields__ else None
+                    if isinstance(value, Duration | int):
+                        yield f"windows[{name!r}]: {span}", value
+        yield "allowed_lateness", self.allowed_lateness
+        yield from self.watermark.spans().items()
+        if self.idle is not None:
+            yield "idle", self.idle
+        for trigger in self.triggers().values():
+            yield from trigger.spans()
 
     @lazy
     def ranks_rows(self) -> bool:
@@ -374,176 +380,6 @@ class Spec:
 
         return spec_html(self._chosen())
 
-    def _check_names(self) -> None:
-        taken = {"window": "the window's name", "window_start": "the window's start", "window_end": "its end"}
-        if self.ranks_rows:
-            taken |= {"rank_start": "the first rank of a rows window", "rank_end": "the rank a rows window ends before"}
-        if self.trigger is not None:
-            taken["timing"] = "the column that a trigger adds"
-        if self.emit != "final":
-            name = "op" if self.emit == "changes" else "revision"
-            taken[name] = f"the column of emit={self.emit!r}"
-        for name in self.by:
-            if name in taken:
-                raise ValueError(f"by column {name!r} has the name of an output column ({taken[name]}); rename it")
-            taken[name] = "a key column"
-        for name in self.aggs:
-            if name in taken:
-                raise ValueError(
-                    f"aggs has {name!r}, which is already {taken[name]} in the output; choose another name"
-                )
-
-    def _check_spans(self) -> None:
-        times: list[tuple[str, object]] = []
-        times += [(f"windows[{name!r}]", w) for name, w in self.windows.items() if isinstance(w, Calendar)]
-        times += [("time", self.time)] if isinstance(self.time, ProcessingTime) else []
-        check_alike(self._spans(), times)
-
-    def _spans(self) -> Iterator[tuple[str, Span]]:
-        for name, window in self.windows.items():
-            if isinstance(window, Window) and is_dataclass(window):
-                for span in window.spans:
-                    value = getattr(window, span) if span in window.__dataclass_fields__ else None
-                    if isinstance(value, Duration | int):
-                        yield f"windows[{name!r}]: {span}", value
-        yield "allowed_lateness", self.allowed_lateness
-        yield from self.watermark.spans().items()
-        if self.idle is not None:
-            yield "idle", self.idle
-        for trigger in self.triggers().values():
-            yield from trigger.spans()
-
-    def triggers(self) -> dict[str, Trigger]:
-        """The triggers of windows that have one, by window name."""
-        if self.trigger is None:
-            return {}
-        found = {name: self.trigger_of(name) for name in self.windows}
-        return {name: trigger for name, trigger in found.items() if trigger is not None}
-
-    def _check_emit(self) -> None:
-        if not self.revises:
-            return
-        sessions = [name for name, w in self.windows.items() if isinstance(w, Session)]
-        if self.emit in ("updates", "parts") and sessions:
-            raise ValueError(
-                f"emit={self.emit!r} with allowed_lateness={str(self.allowed_lateness)!r} cannot say which session "
-                f"windows[{sessions[0]!r}] a late row changed; use emit='final' or emit='changes'"
-            )
-        of_rows = [name for name, w in self.windows.items() if isinstance(w, RowWindow)]
-        if self.emit in ("updates", "parts") and of_rows:
-            raise ValueError(
-                f"emit={self.emit!r} with allowed_lateness={str(self.allowed_lateness)!r} cannot say which window of "
-                f"windows[{of_rows[0]!r}] a late row changed, for it moves their bounds; use emit='final' or "
-                "emit='changes'"
-            )
-        given = {name: [f for f in ("fill", "full") if getattr(w, f, False)] for name, w in self.windows.items()}
-        for name, (flag, *_) in ((name, flags) for name, flags in given.items() if flags):
-            raise ValueError(
-                f"windows[{name!r}] has {flag}=True, which needs emit='final' when allowed_lateness is not 0; "
-                f"got emit={self.emit!r}"
-            )
-        if self.idle is not None:
-            raise ValueError(
-                f"idle={str(self.idle)!r} ends a key for good, which needs emit='final' when allowed_lateness is not "
-                f"0; got emit={self.emit!r}"
-            )
-
-    def _check_op(self) -> None:
-        """Raise for what a changelog cannot retract rows from."""
-        for name, window in self.windows.items():
-            if not isinstance(window, ContextFreeWindow | Whole):
-                raise ValueError(
-                    f"windows[{name!r}] is {window!r}, whose bounds depend on rows, and op={self.op!r} takes rows "
-                    "back; use windows between edges (tumbling, sliding, calendar, ...) or whole()"
-                )
-            flags = [flag for flag in ("fill", "full") if getattr(window, flag, False)]
-            if flags:
-                raise ValueError(
-                    f"windows[{name!r}] has {flags[0]}=True, which depends on a first and a last row, and "
-                    f"op={self.op!r} takes rows back; use one of the two"
-                )
-        if isinstance(self.time, ProcessingTime):
-            raise ValueError(
-                f"time=sl.processing_time() gives a row that is taken back (op={self.op!r}) another time than it had; "
-                "use a time column"
-            )
-        if self.idle is not None:
-            raise ValueError(
-                f"idle={str(self.idle)!r} ends a key for good, and op={self.op!r} takes rows back; use one of the two"
-            )
-        if (self.allowed_lateness != 0 or self.trigger is not None) and self.emit != "changes":
-            late = self.allowed_lateness != 0
-            given = f"allowed_lateness={str(self.allowed_lateness)!r}" if late else f"trigger={self.trigger!r}"
-            raise ValueError(
-                f"emit={self.emit!r} cannot take back a window that lost its last row: op={self.op!r} with {given} "
-                "needs emit='changes'"
-            )
-        for name, agg in self.aggs.items():
-            for part in agg.parts():
-                why = refusal(part)
-                if why is not None:
-                    raise ValueError(f"aggs[{name!r}]: {part!r} cannot be used with op={self.op!r}: {why}")
-
-    def _check_idle(self) -> None:
-        if self.idle is None:
-            return
-        for name, window in self.windows.items():
-            if getattr(window, "full", False):
-                raise ValueError(
-                    f"windows[{name!r}] has full=True, and idle={str(self.idle)!r} ends windows before the data covers "
-                    "them; use one of the two"
-                )
-            if isinstance(window, RowWindow) and window.by_arrival:
-                raise ValueError(
-                    f"windows[{name!r}] ranks rows by arrival, but whether a key was quiet for "
-                    f"idle={str(self.idle)!r} shows only when the watermark has passed; use order='time' or no idle"
-                )
-            if isinstance(window, RowWindow) and window.whole_stream and self.by:
-                raise ValueError(
-                    f"windows[{name!r}] has per_key=False, and idle={str(self.idle)!r} ends single keys; use "
-                    "per_key=True or no idle"
-                )
-
-    def _check_triggers(self) -> None:
-        if self.trigger is None:
-            return
-        if self.emit == "final":
-            raise ValueError(
-                f"trigger={self.trigger!r} reports windows before they are complete, and emit='final' gives each one "
-                "once; use emit='updates', 'changes' or 'parts'"
-            )
-        if self.idle is not None:
-            raise ValueError(
-                f"idle={str(self.idle)!r} ends the windows of a quiet key, and trigger= takes none of these; use one "
-                "of the two"
-            )
-        for name, trigger in self.triggers().items():
-            window = self.windows[name]
-            self._check_trigger(f"windows[{name!r}], {window!r}, cannot have {trigger!r}:", window, trigger)
-
-    def _check_trigger(self, refused: str, window: ContextFreeWindow | RowWindow | Window, trigger: Trigger) -> None:
-        by_name = "give triggers to the other windows by name, trigger={'name': ...}"
-        if isinstance(window, RowWindow):
-            raise ValueError(f"{refused} rows decide where it ends; {by_name}")
-        if isinstance(window, Landmark | Cumulate):
-            raise ValueError(f"{refused} it gives the rows so far at each of its steps already; {by_name}")
-        for flag in ("fill", "full"):
-            if getattr(window, flag, False):
-                raise ValueError(f"{refused} it has {flag}=True; leave that out, or {by_name}")
-        if isinstance(window, Session | Whole) and self.emit != "changes":
-            raise ValueError(
-                f"{refused} rows change where it begins and ends, which needs emit='changes'; got emit={self.emit!r}"
-            )
-        counts = any(isinstance(part, AfterCount) for part in trigger.parts())
-        if counts and isinstance(window, Session | Whole):
-            raise ValueError(
-                f"{refused} rows are counted in windows between edges alone; use sl.on_punctuation(column), "
-                "sl.every(span) or a trigger of pushes, such as sl.each_push()"
-            )
-        shares = [part for part in trigger.parts() if isinstance(part, AfterShare)]
-        if shares and not (isinstance(window, Window) and isinstance(window, ContextFreeWindow)):
-            raise ValueError(f"{refused} a share is known of built-in windows between edges alone; use sl.every(span)")
-
 
 def _rebuild(arguments: dict[str, Any]) -> Spec:
     return Spec(**arguments)
@@ -565,90 +401,8 @@ def stable(value: object) -> str:
     return repr(value)
 
 
-def _time(time: object) -> str | ProcessingTime:
-    if isinstance(time, ProcessingTime) or (isinstance(time, str) and time):
-        return time
-    raise TypeError(f"time must be the name of a column or sl.processing_time(); got {time!r}")
-
-
 @lru_cache(64)
 def _first_of(spec: Spec) -> Spec:
     """The first one of equal specs, checked."""
-    spec._check()
+    check_together(spec)
     return spec
-
-
-def _columns(by: object) -> tuple[str, ...]:
-    names = (by,) if isinstance(by, str) else by
-    if not isinstance(names, list | tuple) or not all(isinstance(n, str) and n for n in names):
-        raise TypeError(f"by must be a list of column names ([] for one global group); got {by!r}")
-    twice = [n for n in names if names.count(n) > 1]
-    if twice:
-        raise ValueError(f"by names column {twice[0]!r} twice; each key column is named once")
-    return tuple(names)
-
-
-def _mapping(value: object, argument: str, allowed: tuple[type, ...], example: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping) or not value:
-        raise TypeError(f"{argument} must be a dict with at least one entry, such as {{'n': {example}}}; got {value!r}")
-    for name, item in value.items():
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"{argument} must have names as keys; got {name!r}")
-        if not isinstance(item, allowed):
-            raise TypeError(
-                f"{argument}[{name!r}] must be built by one of the constructors, such as {example}; got {item!r}"
-            )
-    return dict(value)
-
-
-def check_marks(spec: Spec, what: str) -> None:
-    """Raise if keys cannot have marks: there are no keys, or there are windows that all keys share."""
-    if not spec.by:
-        raise ValueError(f"{what} marks keys, and by=[] has none; advance the stream's watermark")
-    if isinstance(spec.time, ProcessingTime):
-        raise ValueError(
-            f"{what} says how far keys are in a time column, and time={spec.time!r} has none; name a column"
-        )
-    if spec.trigger is not None:
-        raise ValueError(
-            f"{what} closes windows of single keys, and trigger={spec.trigger!r} reports those of all keys together; "
-            "use one of the two"
-        )
-    for name, window in spec.windows.items():
-        if isinstance(window, RowWindow) and window.whole_stream:
-            raise ValueError(
-                f"{what} says how far single keys are, and windows[{name!r}] with per_key=False counts the rows of all "
-                "keys; use per_key=True, or advance the stream's watermark"
-            )
-
-
-def _watermark(value: object) -> Watermark:
-    if value is None:
-        return Bounded(0)
-    if not isinstance(value, Watermark):
-        raise TypeError(
-            "watermark must be sl.bounded(delay), sl.ordered(), sl.manual(), sl.per_source(column, delay) or "
-            f"sl.punctuated(column); got {value!r}"
-        )
-    return value
-
-
-def _trigger(value: object, windows: Mapping[str, object]) -> Trigger | FrozenMap[Trigger] | None:
-    if value is None or isinstance(value, Trigger):
-        return value
-    if not isinstance(value, Mapping) or not value:
-        raise TypeError(
-            "trigger must be one for all windows, such as sl.every('1m'), or a dict of triggers by window name; got "
-            f"{value!r}"
-        )
-    for name, trigger in value.items():
-        if name not in windows:
-            raise ValueError(f"trigger has {name!r}, and no window is named so; there are {', '.join(windows)}")
-        if not isinstance(trigger, Trigger):
-            raise TypeError(f"trigger[{name!r}] must be a trigger, such as sl.every('1m'); got {trigger!r}")
-    return FrozenMap(value)
-
-
-def _lateness(value: object) -> Span:
-    span = not_negative(value, "allowed_lateness")
-    return span if amount(span) else 0
