@@ -150,7 +150,7 @@ def common_times(side: SidePlan, time: Ints) -> Ints:
 def encoded(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Timed, first: int, threads: int) -> Rows:
     """The rows in time, named from ``first`` on. Their keys are added to the key table."""
     time = common_times(side, arrived.time)
-    plan.check_times(time)
+    plan.check_times(time, side)
     name = np.arange(first, first + time.size)
     sequence = _sequence(plan, side, arrived)
     keyless = keyless_time = NOWHERE

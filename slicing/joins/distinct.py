@@ -196,8 +196,8 @@ class Distinct(TakesTurns):
     def advance(self, watermark: object) -> DistinctOutput:
         """Promise that no row before ``watermark`` will come; return the rows that are now known to be final."""
         advanced = self._operator.advance(watermark)
-        if self._seen is not None and advanced.watermark is not None:
-            self._seen.let_go(advanced.watermark)
+        if self._seen is not None:
+            self._let_go(self._seen)
         return self._output(advanced)
 
     @in_turn
@@ -258,9 +258,14 @@ class Distinct(TakesTurns):
         rows = pa.Table.from_batches([given]).take(array_of(in_time)).combine_chunks()
         time, *keys = (one_piece(rows[name]) for name in (self.spec.time, *self.spec.on))
         rows = rows.take(array_of(seen.first(time, keys)))
-        if out.watermark is not None:
-            seen.let_go(out.watermark)
+        self._let_go(seen)
         return rows
+
+    def _let_go(self, seen: FirstRows) -> None:
+        """Forget windows that the watermark has passed. As a value of the time column it may not fit its type."""
+        state = self._operator._now
+        if state is not None and state.watermark is not None:
+            seen.let_go(state.watermark)
 
     def _of_the_same_columns(self, given: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its columns in the order of the first batch. Raises if types differ."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,9 +41,8 @@ class FirstRows:
         self._end[code[at]] = end[at]
         return at
 
-    def let_go(self, watermark: Any) -> None:
-        """Forget windows that the watermark has passed: rows in them are late."""
-        mark = self._measure.instant(watermark, "watermark")
+    def let_go(self, mark: int) -> None:
+        """Forget windows that the watermark (in ticks) has passed: rows in them are late."""
         live = np.flatnonzero(self._end > mark)
         if 2 * live.size < self._end.size:
             self._keys, self._end = self._keys.compact(live), self._end[live]

@@ -126,7 +126,7 @@ class TwoSides:
         self.key_types = self._common_keys()
         self.idle = None if spec.idle is None else self.measure.ticks(spec.idle, "idle")
 
-    def check_times(self, times: Ints) -> None:
+    def check_times(self, times: Ints, side: SidePlan) -> None:
         """Raise for rows in time whose results could not be shown."""
 
     def _common_time(self) -> Measure:
@@ -182,9 +182,9 @@ class JoinPlan(TwoSides):
         self.tests_right = spec.where is not None and spec.match == "last" and all(known) and self.where_is_right
         self._keep_columns()
 
-    def check_times(self, times: Ints) -> None:
+    def check_times(self, times: Ints, side: SidePlan) -> None:
         if isinstance(self.within, Windows):
-            self.within.check(times, shown=not self.spec.left_only)
+            self.within.check(times, f"time column {side.time!r} of the {side.called}", not self.spec.left_only)
 
     @staticmethod
     def of(spec: JoinSpec, left: pa.Schema | None, right: pa.Schema | None) -> JoinPlan:

@@ -102,9 +102,9 @@ class Windows:
             self._offset = measure.ticks(window.offset, "within's offset") % self._size
             self.step = max(self._size // PARTS, 1)
 
-    def check(self, times: Ints, shown: bool) -> None:
-        """Raise if a window of these times has a bound that does not fit 64 bits or, if bounds are ``shown``, the type
-        of the time column."""
+    def check(self, times: Ints, column: str, shown: bool) -> None:
+        """Raise if a window of these times, which ``column`` holds, has a bound that does not fit 64 bits or, if bounds
+        are ``shown``, the type of the time column."""
         if self._calendar is not None or not times.size:
             return
         least, most = self._measure.range if shown else (LEAST, MOST)
@@ -112,8 +112,9 @@ class Windows:
             start = self.floor(time)
             if start < max(least, LEAST) or start + self._size > min(most, MOST):
                 raise ValueError(
-                    f"the time {time} lies in a window [{start}, {start + self._size}) whose bounds a column of type "
-                    f"{self._measure.type if shown else 'int64'} cannot hold; such rows cannot be joined by windows"
+                    f"{column} holds {time}, which lies in a window [{start}, {start + self._size}) whose bounds a "
+                    f"column of type {self._measure.type if shown else 'int64'} cannot hold; such rows cannot be "
+                    "joined by windows: cast the column to int64"
                 )
 
     def bounds(self, times: Ints) -> tuple[Ints, Ints]:

@@ -22,6 +22,7 @@ Words = NDArray[np.int64]
 _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _NINE_DIGITS = re.compile(r"([.,][0-9]{6})([0-9]+)")
 _MAX_SPAN = 2**60  # so that a time and a span can be added
+_FIRST_INSTANT = 1 - (1 << 63)  # numpy's instants have the word before for no time at all
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_NAIVE = _EPOCH.replace(tzinfo=None)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -221,7 +222,7 @@ class Measure:
                 return (_EPOCH + span).astimezone(self._zone) if self.type.tz else _EPOCH_NAIVE + span
             except (ValueError, OverflowError, LookupError):
                 pass
-        return np.datetime64(word, self.type.unit)
+        return np.datetime64(max(word, _FIRST_INSTANT), self.type.unit)
 
     @lazy
     def _zone(self) -> tzinfo:

@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -272,3 +273,17 @@ def test_all_batches_of_distinct_rows_have_the_columns_of_the_first(keep: str) -
     assert {str(table.schema) for out in found for table in [out.rows]} == {str(rows.schema)}
     assert [out.late["id"].to_pylist() for out in found if out.late.num_rows] == [["c"]]
     assert sorted(i for out in found for i in out.rows["id"].to_pylist()) == ["a", "b", "d"]
+
+
+@pytest.mark.parametrize("type", [pa.uint8(), pa.uint32(), pa.uint64(), pa.int64()], ids=str)
+def test_a_watermark_may_be_before_the_first_time_of_the_column(type: pa.DataType) -> None:
+    spec = sl.DistinctSpec(on=["k"], time="t", within=sl.tumbling(5), keep="any", watermark=sl.bounded(10))
+    op = sl.Distinct(spec)
+    found = [op.push(pa.table({"k": ["a"], "t": pa.array([t], type)})).rows.num_rows for t in (1, 3, 50, 60, 61)]
+    assert found == [1, 0, 1, 1, 0]
+
+
+def test_a_unions_watermark_before_all_instants_is_the_first_one() -> None:
+    union = sl.Union({"a": sl.bounded("10ns")}, time="t")
+    times = pa.array([2 - (1 << 63)], pa.int64()).cast(pa.timestamp("ns"))
+    assert union.push("a", pa.table({"t": times})).watermark == np.datetime64(1 - (1 << 63), "ns")

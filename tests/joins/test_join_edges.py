@@ -1013,9 +1013,8 @@ def test_a_row_whose_window_does_not_fit_the_time_column_is_refused_with_its_pus
     if how in ("semi", "anti"):  # which show no bounds
         op.push_left(rows("a", 3))
     else:
-        with pytest.raises(
-            ValueError, match=r"the time 3 lies in a window \[-3, 7\) whose bounds a column of type uint"
-        ):
+        said = r"time column '\w+' of the left side holds 3, which lies in a window \[-3, 7\) whose bounds a column of "
+        with pytest.raises(ValueError, match=said + "type uint"):
             op.push_left(rows("a", 3))
     found = [op.push(rows("a", 30), rows("b", 31)), op.push_left(rows("a", 50)), op.flush()]
     assert sum(out.rows.num_rows for out in found) == {"left": 2, "inner": 1, "full": 2, "semi": 1, "anti": 2}[how]
