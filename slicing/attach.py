@@ -24,7 +24,7 @@ from slicing.columns.bits import present
 from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import alike, inverse, order_by
+from slicing.columns.order import alike, inverse, order_by, stable_order
 from slicing.columns.sources import batches
 from slicing.columns.values import ordering, taken
 from slicing.kernels.attach import last_begun
@@ -292,10 +292,16 @@ class _Results:
         if at is not None:
             begins, code = begins.take(at), None if code is None else code.take(at)
         if not _ascends(begins, code):
-            order = order_by(begins) if code is None else order_by(begins, code)
+            order = order_by(begins) if code is None else _by_code(begins, code)
             at, begins = order if at is None else at.take(order), begins.take(order)
         sizes = np.array([begins.size]) if code is None else np.bincount(code, minlength=self.codes)
         return _Windows(self, at, begins, np.append(0, np.cumsum(sizes)))
+
+
+def _by_code(begin: Ints, code: Ints) -> Ints:
+    """The order by code, then by ``begin``. Usually each code's windows come in order."""
+    order = stable_order(code)
+    return order if _ascends(begin.take(order), code.take(order)) else order_by(begin, code)
 
 
 def _ascends(begin: Ints, code: Ints | None) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from slicing.kernels.counting import counting_order
 from slicing.kernels.rows import interleave, stragglers
 from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
 
 RUN = 64  # with ascending runs of so many rows on average, merging is fastest
+COUNTED = 1 << 15  # from so many numbers of 16 bits on a kernel counts them
 MANY, SAMPLE = 1 << 12, 64  # with MANY rows or more, a key may be unique if SAMPLE sampled rows are
 
 
@@ -42,14 +44,24 @@ def _by_one(key: Ints) -> Ints | None:
 
 
 def stable_order(key: Ints | Codes) -> Ints:
-    """The stable order of integers; numpy sorts 16 bits by counting."""
+    """The stable order of integers."""
     low, high = (int(key.min()), int(key.max())) if key.size else (0, 0)
     number = key - low
     if high - low >= 1 << 32:
         return _by_words(number.view(np.uint64), (high - low).bit_length())
-    order = np.argsort(number.astype(np.uint16), kind="stable")
+    order = _by_counting(number.astype(np.uint16), min(high - low, (1 << 16) - 1))
     if high - low >= 1 << 16:
-        order = order.take(np.argsort((number >> 16).astype(np.uint16).take(order), kind="stable"))
+        order = order.take(_by_counting((number >> 16).astype(np.uint16).take(order), (high - low) >> 16))
+    return order
+
+
+def _by_counting(number: Array, largest: int) -> Ints:
+    """The stable order of numbers of 16 bits. Numpy counts bytes; a kernel that counts whole numbers is faster for many
+    of them: 2 M keys 46 -> 12 ms."""
+    if number.size < max(COUNTED, largest):
+        return np.argsort(number, kind="stable")
+    order = np.empty(number.size, np.int64)
+    counting_order(number, np.zeros(largest + 2, np.int64), order)
     return order
 
 
