@@ -263,7 +263,7 @@ class ValueType:
         if self.family == DECIMAL:
             if not self.ranked:  # Arrow multiplies by 10**-scale, which is not exact in float64
                 return self.words(array) / 10.0**self.type.scale
-            return buffer(array.cast(pa.float64()), np.dtype(np.float64))
+            return _decimal_floats(array)
         words = self.words(array)
         return ((words ^ SIGN_BIT).view(np.uint64) if self.type == pa.uint64() else words).astype(np.float64)
 
@@ -412,6 +412,15 @@ def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[In
         parts.append(array if array.type == pool.type else array.cast(pool.type))
         size += len(array)
     return found, pa.concat_arrays(parts), moved
+
+
+def _decimal_floats(array: pa.Array) -> Floats:
+    """Wide decimals as float64: the nearest ones for those that fit a word, which Arrow's cast does not give."""
+    floats = buffer(array.cast(pa.float64()), np.dtype(np.float64))
+    if not pa.types.is_decimal128(array.type):
+        return floats
+    low, high = buffer(array, np.dtype(np.int64), 2).reshape(-1, 2).T
+    return np.where(high == low >> 63, low / 10.0**array.type.scale, floats)
 
 
 def _positions(values: pa.Array, pool: pa.Array) -> Ints:
