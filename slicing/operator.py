@@ -293,10 +293,8 @@ class Operator(TakesTurns):
         """End the stream: close all windows that are still open.
 
         Before the first push the types of columns are not known: the table of windows then has columns of type null.
-        No call but ``snapshot`` may follow.
+        After it, ``push`` and ``advance`` raise, and another ``flush`` has nothing to return.
         """
-        if self._ended:
-            raise self._over()
         if self._now is None:
             self._ended = True
             return self._nothing()

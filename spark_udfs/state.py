@@ -194,6 +194,12 @@ class Owner:
             )
 
 
+_AND_STATE = (
+    " and another state= or name=. To go on with this checkpoint and other windows or aggregates, stop the query and "
+    "call spark_udfs.change"
+)
+
+
 class Place:
     """The state files of one partition of one query, as they were when this object was made."""
 
@@ -347,7 +353,7 @@ class Place:
                 raise StateError(f"state file {path} was written for {what} {header[what]}, not {value}: it was moved")
         if not header["mark"].startswith(version.mark):
             raise StateError(f"state file {path} is damaged: its content is not what its name says")
-        self.owner.check(header, f"state file {path}", "another state= or name=, or see spark_udfs.change")
+        self.owner.check(header, f"state file {path}", f"a new checkpointLocation{_AND_STATE}")
 
     # --- write -------------------------------------------------------------------------------------------------------
 

@@ -293,7 +293,8 @@ def count_distinct(column: str) -> Aggregate:
 
 
 def mode(column: str) -> Aggregate:
-    """The most frequent value; if several are, the one that came first by (time, sequence, arrival).
+    """The most frequent value; if several are, the one that came first by (time, sequence, arrival). On Spark, where
+    rows have no order of arrival, a tie of equal times goes to the smaller value.
 
     Parameters
     ----------

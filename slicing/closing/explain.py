@@ -58,9 +58,21 @@ def facts(spec: Spec, schema: pa.Schema | None, combine: str) -> tuple[tuple[str
         ("bytes per live key", _bytes(plan)),
         ("state", _bounds(plan)),
         ("results", _results(plan)),
+        ("late rows", _late(plan)),
         *_early(plan),
         *_weeks(plan),
     )
+
+
+def _late(plan: Plan) -> str:
+    spec = plan.spec
+    if isinstance(spec.time, ProcessingTime):
+        return "none: rows are stamped as they come"
+    reached = f"the watermark less {plan.measure.span(plan.lateness)}" if plan.lateness else "the watermark"
+    said = f"with watermark={spec.watermark!r} a row is late if all its windows end at or before {reached}"
+    if plan.delays.get("bounded's delay") == 0:
+        said += "\nthis watermark is the newest time, so a row that comes out of order may be late"
+    return said
 
 
 def likely_schema(spec: Spec) -> pa.Schema:

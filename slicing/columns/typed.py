@@ -69,6 +69,7 @@ class Columns:
             found = schema.get_all_field_indices(name)
             if len(found) != 1 or schema.field(found[0]).type != type:
                 has = f"{schema.field(found[0]).type}: cast it" if len(found) == 1 else f"{len(found)} such columns"
+                has = has if found else f"none of that name; its columns are {', '.join(schema.names) or 'none'}"
                 raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
 
     @lazy

@@ -372,7 +372,8 @@ def manual() -> Manual:
 def per_source(column: str, delay: object, idle: object = None) -> PerSource:
     """The watermark is the minimum of ``max(time) - delay`` over the sources named in ``column``.
 
-    A source that is ``idle`` behind the newest row of all sources no longer holds back the watermark.
+    A source that is ``idle`` behind the newest row of all sources no longer holds back the watermark. A source that has
+    had no row yet is not known, and does not hold it back either: its first rows may be late.
 
     Parameters
     ----------

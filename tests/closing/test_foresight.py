@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
-from slicing import push
 from slicing.api import _pieces, all_windows
 from slicing.closing.wide import widened
 from slicing.lifecycle.state import forget
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
+from slicing.stages import output
 
 ROWS, PIECE = 4000, 256
 BEGUN = 1_700_000_000_000_000
@@ -114,7 +114,7 @@ def test_keys_of_the_piece_before_are_kept(monkeypatch):
         looks.append((len(keys), len(left)))
         return left
 
-    monkeypatch.setattr(push, "forget", looked)
+    monkeypatch.setattr(output, "forget", looked)
     spec = sl.Spec("t", {"w": sl.tumbling("10s")}, AGGS, by="k")
     again = rows(0, 0, keys=300)
     assert in_pieces(again, spec).equals(at_once(again, spec))

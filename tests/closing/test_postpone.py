@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import push
 from slicing.closing.ways import Closing
+from slicing.stages import close
 
 SPEC = sl.Spec(
     time="t",
@@ -113,7 +113,7 @@ def test_a_share_goes_over_its_own_cells(monkeypatch):
     spec = sl.Spec("t", {"w": sl.tumbling(1000)}, SUMS.aggs, by=["k"], watermark=sl.ordered())
     op = sl.Operator(spec, max_windows_per_push=100)
     op.push(pa.table({"t": np.arange(2000) // 2, "k": np.arange(2000) % 1000, "v": np.ones(2000)}))
-    monkeypatch.setattr(push, "Closing", closing)
+    monkeypatch.setattr(close, "Closing", closing)
     given = [op.push(pa.table({"t": [1000 + n], "k": [0], "v": [1.0]})).windows for n in range(11)]
     assert [table.num_rows for table in given] == [100] * 10 + [0]
     assert cells[1:] == [100] * 10  # the first are those of the flush

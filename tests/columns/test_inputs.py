@@ -19,6 +19,8 @@ import pytest
 
 import slicing as sl
 import slicing.stages.collect
+import slicing.stages.straight
+from slicing.query.policy import Policy
 
 TABLE = pa.table({"t": [1, 5, 12, 13], "k": ["a", "b", "a", None], "v": [1.5, 2.0, None, -4.0], "unused": [[1]] * 4})
 SPEC = sl.Spec(
@@ -332,9 +334,16 @@ def test_a_batch_is_not_copied(monkeypatch):
     seen = []
     monkeypatch.setattr(slicing.stages.collect, "reduce_rows", lambda rows: seen.append(rows) or reduce_rows(rows))
     reduce_rows = slicing.reducing.reduce.reduce_rows
-    times, values = np.arange(1000), np.linspace(0, 1, 1000)
+    times, values, read = np.arange(1000), np.linspace(0, 1, 1000), []
     spec = sl.Spec(time="t", windows={"w": sl.tumbling(10)}, aggs={"total": sl.sum("v"), "n": sl.count()})
-    sl.Operator(spec).push(pa.record_batch({"t": times, "v": values}).slice(8, 900))
+    batch = pa.record_batch({"t": times, "v": values}).slice(8, 900)
+    monkeypatch.setattr(
+        slicing.stages.straight, "reduce_runs", lambda *given: read.append(given[3]) or reduce_runs(*given)
+    )
+    reduce_runs = slicing.reducing.lift.reduce_runs
+    sl.Operator(spec).push(batch)
+    assert np.shares_memory(read[0], values)
+    sl.Operator(spec, policy=Policy(straight=False)).push(batch)
     rows = seen[0]
     assert np.shares_memory(rows.time, times)
     assert np.shares_memory(rows.feed(rows.plan.lanes[0].feeds[0]), values)

@@ -68,7 +68,7 @@ def colors(svg: str) -> set[tuple[int, int, int]]:
 
 PAGES = {
     "index": (["slices.svg"], "aggregates event streams over time windows"),
-    "concepts": (["slices.svg", "progress.svg", "lateness.svg"], "Which bound?"),
+    "concepts": (["slices.svg", "progress.svg", "lateness.svg"], "Which delay for the watermark?"),
     "windows/session": (["windows/session.svg"], "2026-01-01 09:01:00"),
 }
 

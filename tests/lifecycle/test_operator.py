@@ -190,6 +190,10 @@ def test_explain_says_what_a_query_comes_to():
     )
     assert told["bytes per live key"].startswith("96 bytes a cell (48 of bounds, 48 of 2 partial blocks)")
     assert "all (whole() keeps every key until flush)" in told["state"]
+    assert told["late rows"].splitlines() == [
+        "with watermark=sl.bounded(0) a row is late if all its windows end at or before the watermark",
+        "this watermark is the newest time, so a row that comes out of order may be late",
+    ]
     assert all(name in str(told) and f">{name}</th>" in told._repr_html_() for name, _ in told.facts)
 
 
