@@ -12,7 +12,6 @@ from functools import partial
 from threading import get_ident
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -173,10 +172,9 @@ class Operator(TakesTurns):
                 self._watch(before, pushed.rows, out)
             return out
         except BaseException as error:
-            # keys change in place, and an interrupt may have come in the middle: remove the new keys
             refused = isinstance(error, ValueError | TypeError | OverflowError)
-            if before.keys is not None and self._now is before and (len(before.keys) > known or not refused):
-                self._now = before.but(keys=before.keys.compact(np.arange(known)))
+            if before.keys is not None and self._now is before:
+                self._now = before.but(keys=before.keys.as_of(known, anew=not refused))
             raise
 
     def _watch(self, before: State, pushed: Rows | None, out: Output) -> None:
@@ -330,8 +328,8 @@ class Operator(TakesTurns):
 
         def put_back() -> None:
             self.__dict__.update(as_it_is)
-            if state is not None and keys is not None and len(keys) > known:  # keys change in place
-                self._now = state.but(keys=keys.compact(np.arange(known)))
+            if state is not None and keys is not None:
+                self._now = state.but(keys=keys.as_of(known))
 
         return put_back
 

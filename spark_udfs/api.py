@@ -13,7 +13,7 @@ from slicing.closing.wide import check_layout
 from slicing.columns.typed import column_type
 from slicing.exchange import check
 from slicing.query.watermark import Manual
-from slicing.system.arguments import at_least_one, choice
+from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.filesystems import absolute
 from spark_udfs import in_spark, plans, stages
 from spark_udfs.files import FileRows
@@ -25,6 +25,7 @@ from spark_udfs.stages import PACKED, Job, errors_as_rows
 from spark_udfs.types import check_types, spark_schema
 
 
+@says_arguments
 def window_aggregate(
     data: DataFrame | FileRows,
     spec: Spec,

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from slicing import FeatureSpec
+from slicing.system.arguments import says_arguments
 from spark_udfs.engines import FEATURES
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
@@ -19,6 +20,7 @@ from spark_udfs.stages import sent
 FEATURED = "features"
 
 
+@says_arguments
 def window_features(
     labels: DataFrame | FileRows,
     events: DataFrame | FileRows,

@@ -11,7 +11,7 @@ from pyarrow import csv, fs, json
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
-from slicing.system.arguments import choice
+from slicing.system.arguments import choice, says_arguments
 from slicing.system.filesystems import filesystem
 from spark_udfs.types import arrow_schema, conformed, given_schema
 
@@ -56,6 +56,7 @@ class FileRows:
     format: str
 
 
+@says_arguments
 def read_files(
     spark: SparkSession,
     path: str,

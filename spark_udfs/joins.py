@@ -14,7 +14,7 @@ from slicing import JoinSpec, manual
 from slicing.joins.exchange import Reader, Spread, answer_of, check, manual_side, plan_of, start, state_of, wanted
 from slicing.joins.progress import Marks
 from slicing.joins.within import LEFT, RIGHT
-from slicing.system.arguments import at_least_one
+from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.filesystems import absolute
 from spark_udfs import plans
 from spark_udfs.engines import JOINS
@@ -31,6 +31,7 @@ JOINED = "joined"
 PIECES = pa.schema([pa.field("place", pa.int32()), pa.field("piece", pa.int32()), pa.field("slices", pa.binary())])
 
 
+@says_arguments
 def window_join(
     left: DataFrame | FileRows,
     right: DataFrame | FileRows,

@@ -21,7 +21,7 @@ from slicing import FeatureSpec, Spec
 from slicing.closing.wide import check_layout
 from slicing.exchange import check, operator_of, state_of
 from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
-from slicing.system.arguments import at_least_one
+from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.filesystems import absolute
 from spark_udfs import plans, stages
 from spark_udfs.engines import AnySpec, engine
@@ -83,6 +83,7 @@ def _newest(spark: SparkSession, log: str) -> int | None:
     return max((int(name) for name in names if name.isdigit()), default=None)
 
 
+@says_arguments
 def drain(
     spark: SparkSession,
     spec: AnySpec,
@@ -140,6 +141,7 @@ def drain(
     return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, True, layout)
 
 
+@says_arguments
 def peek(
     spark: SparkSession,
     spec: AnySpec,
@@ -187,6 +189,7 @@ def peek(
     return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, False, layout)
 
 
+@says_arguments
 def rescale(
     spark: SparkSession,
     spec: AnySpec,
@@ -248,6 +251,7 @@ def rescale(
     return stand.done
 
 
+@says_arguments
 def change(
     spark: SparkSession,
     spec: Spec,

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from slicing.joins import snapshot
@@ -125,10 +124,9 @@ class TwoSided(TakesTurns, Generic[Out]):
         try:
             return self._pushed(planned, given)
         except BaseException as error:
-            # keys change in place: an interrupt may have come between writing their slots and their number
             refused = isinstance(error, ValueError | TypeError | OverflowError)
-            if keys is not None and before is not None and before.keys is keys and (len(keys) > known or not refused):
-                self._state = replace(before, keys=keys.compact(np.arange(known)))
+            if keys is not None and before is not None and before.keys is keys:
+                self._state = replace(before, keys=keys.as_of(known, anew=not refused))
             raise
 
     def _pushed(self, state: JoinState, given: dict[int, pa.RecordBatch]) -> Out:
@@ -172,8 +170,8 @@ class TwoSided(TakesTurns, Generic[Out]):
 
         def put_back() -> None:
             self.__dict__.update(as_it_is)
-            if state is not None and keys is not None and len(keys) > known:  # keys change in place
-                self._state = replace(state, keys=keys.compact(np.arange(known)))
+            if state is not None and keys is not None:
+                self._state = replace(state, keys=keys.as_of(known))
 
         return put_back
 

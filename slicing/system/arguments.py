@@ -69,7 +69,8 @@ def _said(function: Callable[..., object], count: int, given: list[str]) -> str 
     import difflib
     from inspect import signature
 
-    name, parameters = f"sl.{function.__qualname__}", list(signature(function).parameters.values())
+    name, parameters = function.__qualname__, list(signature(function).parameters.values())
+    name = f"sl.{name}" if function.__module__.startswith("slicing.") else name
     if name.endswith(".__init__"):
         name, parameters, count = name.removesuffix(".__init__"), parameters[1:], count - 1
     takes_others = any(p.kind == p.VAR_KEYWORD for p in parameters)

@@ -811,3 +811,11 @@ def test_a_clock_that_gives_no_microseconds(shown: object) -> None:
         said = rf"such as time.time_ns\(\) // 1000.*; it gave {shown!r}"
         with pytest.raises(ValueError if shown == 2**70 else TypeError, match=said):
             sl.Operator(spec).push(rows)
+
+
+def test_functions_for_spark_say_their_arguments():
+    spark_udfs = pytest.importorskip("spark_udfs")
+    with pytest.raises(TypeError, match=r"^window_aggregate has no argument 'partition'; did you mean partitions\?"):
+        spark_udfs.window_aggregate(None, spec(), partition=8)
+    with pytest.raises(TypeError, match=r"^change needs changed_spec= and state= and to= as well"):
+        spark_udfs.change(None, spec())
