@@ -160,7 +160,7 @@ class ListKind:
         every = np.arange(t.size) if chosen is None else chosen
         if self.fuse:
             x = rows.feeds[0]
-            by_value = np.argsort(x[every])
+            by_value = stable_order(x[every])
             order = _grouped(cell[by_value], start, every[by_value], False)
             at, items = np.empty(start.size, np.int64), np.empty((every.size, self.words), np.int64)
             n = k.run_earliest(order, start, x, t, s, a, at, items)
