@@ -12,7 +12,7 @@ import pytest
 
 import slicing as sl
 
-CASES = max(int(os.environ.get("SLICING_CASES", "60")) // 2, 1)
+CASES = max(int(os.environ.get("SLICING_CASES", "60")) // 3, 1)
 SEED = int(os.environ.get("SLICING_SEED", "0"))
 SINCE = 1_767_225_600  # seconds since 1970
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

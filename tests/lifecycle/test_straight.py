@@ -14,7 +14,7 @@ from slicing import push
 from slicing.query.policy import Policy
 from slicing.stages import straight
 
-CASES = max(int(os.environ.get("SLICING_CASES", "200")), 1)
+CASES = max(int(os.environ.get("SLICING_CASES", "120")), 1)
 SEED = int(os.environ.get("SLICING_SEED", "0"))
 UNITS = {  # of spans, and a time to begin at
     pa.int64(): ("", -6_900_000_000_000_000_000),
