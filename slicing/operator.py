@@ -301,7 +301,7 @@ class Operator(TakesTurns):
         return out
 
     def _commit(self, pushed: Pushed) -> Output:
-        """The draft state of a push replaces the operator's state. This is the only change that a push makes."""
+        """The draft state of a push replaces the operator's state, and rows go into the head of the store."""
         state, out, add, _ = pushed
         if add is not None and self._waiting is not None:
             self._waiting.append(add)

@@ -51,7 +51,7 @@ class Pushed(NamedTuple):
 def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
     """Run a batch through all stages. ``upto``: a time before which no later row comes, if the caller knows one."""
     state, plan = before.draft(), before.plan
-    taken = straight(state, data, upto) if plan.goes_straight else None
+    taken = straight(state, data, upto) if plan.goes_straight and state.in_order else None
     if taken is not None:
         closed_windows, rows = taken
         return Pushed(state, output(state, closed_windows, counted=all_windowed(rows)), None, rows)
@@ -59,6 +59,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     rows, reached = batch.rows, reached_by(state, upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
+    state.in_order = not rows.time.size or rows.span[2]
     if plan.has_head and rows.time.size and not closes(before, reached):
         addition = state.store.prepare(rows, state.horizon)
         if addition is not None:

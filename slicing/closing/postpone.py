@@ -1,7 +1,7 @@
 """Postponed windows: a large flush spread over the following pushes (``Operator(spec, max_windows_per_push=n)``).
 
 Windows that are due but not yet emitted are kept with the runs of cells at the time when they closed, which nothing
-changes any more. So a postponed window is closed like any other: no later row reaches it, and the store need not wait.
+changes any more. Late rows cannot change a postponed window, and the store may drop its cells at once.
 Each push emits its share: windows with the earliest ends first and, if windows with one end exceed a share, the next
 codes of these. Only the cells of the share are read, so all shares cost what one flush costs.
 """

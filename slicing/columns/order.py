@@ -57,7 +57,7 @@ def stable_order(key: Ints | Codes) -> Ints:
 
 def _by_counting(number: Array, largest: int) -> Ints:
     """The stable order of numbers of 16 bits. Numpy counts bytes; a kernel that counts whole numbers is faster for many
-    of them: 2 M keys 46 -> 12 ms."""
+    of them: 2 M numbers below 2000 33 -> 13 ms."""
     if number.size < max(COUNTED, largest):
         return np.argsort(number, kind="stable")
     order = np.empty(number.size, np.int64)

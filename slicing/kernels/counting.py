@@ -9,7 +9,7 @@ from slicing.kernels.kernel import kernel
 def counting_order(number, place, order):
     """The stable order of numbers of 16 bits. ``place``: zeros, one more than there are numbers up to the largest.
 
-    Of 2 M numbers below 2000 it takes 3 ns each, numpy's sort by counting bytes 23.
+    Of 2 M numbers below 2000 it takes 6 ns each, numpy's sort by counting bytes 16.
     """
     for i in range(number.size):
         place[np.uint64(number[i]) + np.uint64(1)] += 1

@@ -48,6 +48,7 @@ class State:
     watermark: int | None = None
     progress: Progress = _NO_PROGRESS
     arrived: int = 0
+    in_order: bool = True  # whether the rows of the last push came in order, as those of the next one then may
     given: pa.Schema | None = None  # the schema of the last batch
     pools: dict[str, pa.Array] = field(default_factory=dict)
     revisions: Revisions = _NO_REVISIONS
@@ -86,7 +87,8 @@ class State:
         return State(plan, store_for(plan), KeyRows(plan), keys, pools=pools)
 
     def draft(self) -> State:
-        """A copy that one push may change. It is shallow: all members are values."""
+        """A copy that one push may change. It is shallow: members are values, except the table of keys and the head of
+        the store, which change in place."""
         state = object.__new__(State)
         state.__dict__ = self.__dict__.copy()
         return state

@@ -1,4 +1,4 @@
-"""Cells apart from the store: some trigger has yet to report them, and their slices alone do not tell which.
+"""Cells that at least one trigger has not reported yet. They stay outside the store until all triggers have.
 
 Such cells are of rows that came behind the watermark into windows still open, which the next panes report. With
 triggers that fire at the end of pushes they are of all rows since the last firing. Once every trigger has reported them

@@ -1,8 +1,8 @@
 """Find the cells of some keys in a run, and remove them from it, without reading all other cells.
 
-Of many open sessions few end in a push. A cell's last row tells when a session of its key may end. So runs index their
-cells by last row and by code when they are first asked. Removed cells are only marked. The others are moved once half
-of the cells are removed, or when something else is asked of the run.
+A push usually ends only a few of the open sessions. A cell's last row tells when a session of its key may end. So runs
+index their cells by last row and by code when they are first asked. Removed cells are only marked. The others are moved
+once half of the cells are removed, or when something else is asked of the run.
 """
 
 from __future__ import annotations

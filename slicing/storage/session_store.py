@@ -45,11 +45,12 @@ class SessionStore(Store):
         return but(self, runs=tuple(filter(len, theirs))), but(self, runs=tuple(filter(len, others)))
 
     def without(self, h: int) -> Store:
-        """As of other stores, and sessions that have expired are sealed. The store must be consolidated."""
+        """Drop expired windows, and seal sessions that no later row can join or bridge. The store must be
+        consolidated."""
         return self._fused(self._open(run, h, *self._known(run, h)) for run in self.runs)
 
     def without_beside(self, others: Sequence[Store], h: int) -> tuple[Store, ...]:
-        """As of other stores, but cells of a key form runs across the stores."""
+        """Drop expired windows from several stores. A session may have cells in more than one store."""
         if not others:
             return (self.without(h),)
         stores = [self.consolidated(), *(other.consolidated() for other in others)]

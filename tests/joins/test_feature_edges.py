@@ -734,19 +734,20 @@ def test_a_label_before_all_events_counts_as_one_without_events(name: str) -> No
     assert op.push_labels(label).rows["x_r"].to_pylist() == wanted["x_r"].to_pylist() == [None if name == "sum" else 0]
 
 
+@pytest.mark.parametrize("since", [0, 1_700_000_000_123_456_789, -6_900_000_000_000_000_000])
 @pytest.mark.parametrize("type", [pa.int8(), pa.uint16(), pa.uint32(), pa.float16(), pa.float32(), pa.int32()], ids=str)
-def test_narrow_columns_of_several_pushes_are_read_where_they_lie(type: pa.DataType) -> None:
+def test_narrow_columns_of_several_pushes_are_read_where_they_lie(type: pa.DataType, since: int) -> None:
     """Ranges of several widths reach events of several pushes; each later range begins before the one before it."""
 
     def events(first: int) -> pa.Table:
         ones = pa.array([100] * 20, pa.int64()).cast(pa.float64()).cast(type)
-        return pa.table({"t": range(first, first + 20), "v": ones})
+        return pa.table({"t": range(since + first, since + first + 20), "v": ones})
 
     aggs = {"total": sl.sum("v"), "most": sl.max("v"), "n": sl.count("v")}
     op = sl.FeatureOperator(sl.FeatureSpec([], "t", {"3": 3, "8": 8, "ever": None}, aggs, watermark=sl.manual()))
     for first in (0, 20, 40):
         op.push_events(events(first))
-    op.push_labels(pa.table({"t": [60, 45]}))
+    op.push_labels(pa.table({"t": [since + 60, since + 45]}))
     before, last = op.flush().rows.to_pylist()
     assert [last[f"total_{name}"] for name in ("3", "8", "ever")] == [300, 800, 6000]
     assert [before[f"total_{name}"] for name in ("3", "8", "ever")] == [300, 800, 4500]
