@@ -44,7 +44,8 @@ from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_windows import RowWindow
 
-_AS_FOUND = Policy(ordered=False)  # results are then mostly sorted by key, as needed here
+ALL = 1 << 62
+_AS_FOUND = Policy(ordered=False, push_rows=ALL, step_rows=ALL)  # results are then sorted by key, as needed here
 AnyWindow = ContextFreeWindow | RowWindow | Window
 
 

@@ -160,10 +160,10 @@ class ListKind:
         every = np.arange(t.size) if chosen is None else chosen
         if self.fuse:
             x = rows.feeds[0]
-            by_value = stable_order(x[every])
-            order = _grouped(cell[by_value], start, every[by_value], False)
+            by_value = stable_order(x if chosen is None else x[every])
+            order = _grouped(cell[by_value], start, by_value if chosen is None else every[by_value], False)
             at, items = np.empty(start.size, np.int64), np.empty((every.size, self.words), np.int64)
-            n = k.run_earliest(order, start, x, t, s, a, at, items)
+            n = k.run_earliest(order, start, x, t, s, a, _in_order(t, s, a), at, items)
             return Lists(at, items[:n].copy())
         words = [c.view(np.int64) for c in (t, s, a, *rows.feeds)]
         row_order = _row_order([c[every] for c in words])
@@ -356,8 +356,13 @@ def _sorted_within(values: Ints, start: Ints) -> Ints:
 def _row_order(words: Sequence[Ints]) -> Ints | None:
     """The order of the rows by time, sequence, arrival and values; None if they are in this order."""
     t, s, a = words[:3]
+    if _in_order(t, s, a):
+        return None
     if s.any() or not (a[1:] > a[:-1]).all():
         return order_by(*words[::-1])
-    if (t[1:] >= t[:-1]).all():
-        return None
     return stable_order(t)
+
+
+def _in_order(t: Ints, s: Ints, a: Ints) -> bool:
+    """Whether rows are in order of time, sequence and arrival, if none has a sequence."""
+    return bool((t[1:] >= t[:-1]).all()) and not s.any() and bool((a[1:] > a[:-1]).all())

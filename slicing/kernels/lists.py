@@ -89,8 +89,10 @@ def run_largest(values, start, at, items):
 
 
 @kernel
-def run_earliest(rows, start, x, t, s, a, at, items):
-    """The rows of each cell, sorted by value, as (value, count, earliest row of the value)."""
+def run_earliest(rows, start, x, t, s, a, in_order, at, items):
+    """The rows of each cell, sorted by value, as (value, count, earliest row of the value).
+
+    ``in_order``: the first row of a value is its earliest."""
     n = 0
     for c in range(start.size - 1):
         at[c] = n
@@ -103,7 +105,7 @@ def run_earliest(rows, start, x, t, s, a, at, items):
                 n += 1
             item = items[n - 1]
             item[1] += 1
-            if new or earlier(t[r], s[r], a[r], item[2], item[3], item[4]):
+            if new or (not in_order and earlier(t[r], s[r], a[r], item[2], item[3], item[4])):
                 item[2] = t[r]
                 item[3] = s[r]
                 item[4] = a[r]

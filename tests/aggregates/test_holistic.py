@@ -207,3 +207,24 @@ def test_explain_says_what_a_slice_keeps() -> None:
     spec = sl.Spec("t", {"w": sl.tumbling(1)}, {"c": sl.collect("v")})
     assert sl.explain(spec)["rows kept"].startswith("yes, of some columns")
     assert EARLIEST.words == 5
+
+
+@pytest.mark.parametrize("sequence", [None, "s"])
+@pytest.mark.parametrize("order", ["in order", "out of order"])
+def test_the_mode_of_a_tie_is_the_value_that_came_first(order: str, sequence: str | None) -> None:
+    """By (time, sequence, arrival), in pushes of rows in any order."""
+    rng, n = np.random.default_rng(11), 3000
+    t, s, v = rng.integers(0, 300, n), rng.integers(0, 3, n), rng.integers(0, 8, n)
+    t = np.sort(t) if order == "in order" else t
+    rows = pa.table({"t": t, "s": s, "v": pa.array(v, mask=v == 5)})
+    spec = sl.Spec("t", {"w": sl.tumbling(3)}, {"x": sl.mode("v")}, sequence=sequence, watermark=sl.bounded(300))
+    place = np.lexsort([*([s] if sequence else []), t])
+    inside = [(int(t[i]) // 3, int(v[i])) for i in place if v[i] != 5]
+    expected = []
+    for window in sorted({w for w, _ in inside}):
+        counts = Counter(value for w, value in inside if w == window)  # in the order they came
+        expected.append(max(counts, key=counts.__getitem__))
+    assert sl.aggregate(rows, spec)["x"].to_pylist() == expected
+    op = sl.Operator(spec)
+    found = [op.push(batch).windows for batch in rows.to_batches(max_chunksize=1100)]
+    assert pa.concat_tables([*found, op.flush().windows])["x"].to_pylist() == expected
