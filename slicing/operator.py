@@ -13,7 +13,6 @@ from threading import get_ident
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slicing import marked
 from slicing.closing.output import Output, Stats
@@ -28,19 +27,18 @@ from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.triggers import ByHand
-from slicing.query.watermark import Bounded, Moved, Ordered, Punctuated
-from slicing.reducing.batch import Rows
+from slicing.query.watermark import Punctuated
 from slicing.stages.output import NO_ROWS
 from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count
 from slicing.system.turns import TakesTurns, in_the_middle, in_turn
-from slicing.system.warn import warn
 from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
+from slicing.wrong_clock import Watch
 
 keep_freed_memory()
 
@@ -127,9 +125,7 @@ class Operator(TakesTurns):
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which fixes their type
         self._ended = False
         self._upto: int | None = None  # no row after the next push comes before this tick, if that is known
-        self._moved: Moved | None = None  # the push that moved the watermark last
-        self._since = 0, 0  # rows since that push, and rows that are late only because of its latest time
-        self._watches = isinstance(spec.watermark, Bounded | Ordered) and isinstance(spec.time, str)
+        self._watch = Watch.of(spec)
         self._waiting: list[Callable[[], int]] | None = None  # adds rows of a push that may be undone to the head
 
     def __repr__(self) -> str:
@@ -168,39 +164,14 @@ class Operator(TakesTurns):
             if self._policy.max_bytes is not None:
                 pushed = within(before, given, pushed, known, self._upto)
             out = self._commit(pushed)
-            if self._watches:
-                self._watch(before, pushed.rows, out)
+            if self._watch is not None and self._now is not None:
+                self._watch = self._watch.after(before, self._now, pushed.rows, out)
             return out
         except BaseException as error:
             refused = isinstance(error, ValueError | TypeError | OverflowError)
             if before.keys is not None and self._now is before:
                 self._now = before.but(keys=before.keys.as_of(known, anew=not refused))
             raise
-
-    def _watch(self, before: State, pushed: Rows | None, out: Output) -> None:
-        """Warn once if the latest row of an earlier push has made most rows since then late."""
-        now, stats = self._now, out.stats
-        assert now is not None
-        rows, late = self._since
-        rows += stats["rows"]
-        if 2 * stats["late"] > stats["rows"] and self._moved is not None and now.progress.largest is not None:
-            measure, delay = now.plan.measure, now.plan.delays.get("bounded's delay", 0)
-            newest, without = self._moved.newest, self._moved.without_newest(delay)
-            reason = out.late.column(out.late.num_columns - 1)
-            times = out.late.column(self.spec.time).filter(pc.equal(reason, "late"))  # Arrow cannot filter views
-            late += sum(int((measure.words(c) >= (BEGIN if without is None else without)).sum()) for c in times.chunks)
-            if 2 * late > rows >= FEWEST_ROWS:
-                self._watches, self._moved = False, None
-                warn(
-                    f"one row of time {measure.value(newest)} moved the watermark to {out.watermark}, and {late} of "
-                    f"the {rows} rows pushed since are late for it (out.late has them). If the clock of that row was "
-                    "wrong, have such rows set aside: sl.bounded(delay, at_most_ahead='1d'). A watermark never goes "
-                    "back: begin anew, or go on from a snapshot"
-                )
-                return
-        self._since = rows, late
-        if now.watermark != before.watermark and pushed is not None and pushed.time.size:
-            self._moved, self._since = Moved(*pushed.latest(), before.watermark), (0, 0)
 
     @in_turn
     def advance(self, watermark: object = None, *, marks: object = None) -> Output:
@@ -247,8 +218,8 @@ class Operator(TakesTurns):
     def _commit_advance(self, pushed: Pushed) -> Output:
         """Commit, and hold no row responsible for a watermark that was given."""
         assert self._now is not None
-        if pushed.state.watermark != self._now.watermark:
-            self._moved = None
+        if self._watch is not None and pushed.state.watermark != self._now.watermark:
+            self._watch = self._watch._replace(moved=None)
         return self._commit(pushed)
 
     @in_turn
@@ -470,7 +441,6 @@ class Operator(TakesTurns):
         return state
 
 
-FEWEST_ROWS = 10  # fewer rows say nothing, such as a single late row in its push
 _NO_STATE = {"slices": 0, "cells": 0, "kept": 0, "keys": 0, "bytes": 0, "windows": 0}
 
 

@@ -28,7 +28,7 @@ LAYERS = [
     ["lifecycle"],
     ["stages"],
     ["push"],
-    ["marked", "max_bytes"],
+    ["marked", "max_bytes", "wrong_clock"],
     ["operator"],
     ["exchange", "joins"],
     ["api", "explain", "replay"],

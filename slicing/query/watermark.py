@@ -274,19 +274,6 @@ class Punctuated(Watermark):
         return f"sl.punctuated({self.column!r}{by})"
 
 
-class Moved(NamedTuple):
-    """A push that moved the watermark: its latest times, and the watermark before it."""
-
-    newest: int
-    other: int | None  # the latest time before the newest one
-    before: int | None
-
-    def without_newest(self, delay: int) -> int | None:
-        """The watermark without the latest time."""
-        reached = [] if self.other is None else [self.other - delay]
-        return max([*reached, *([] if self.before is None else [self.before])], default=None)
-
-
 @says_arguments
 def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
     """The watermark is ``max(time) - delay``: rows are at most ``delay`` behind the newest row.

@@ -245,8 +245,8 @@ def test_of_a_push_the_two_latest_times_are_remembered(ordered: bool) -> None:
     latest = int(words[words < 20_000].max())
     op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(3)))
     op.push(pa.table({"t": np.sort(words) if ordered else words}))
-    assert op._moved == (20_000, latest, None)
-    assert op._moved.without_newest(3) == latest - 3
+    assert op._watch.moved == (20_000, latest, None)
+    assert op._watch.moved.without_newest(3) == latest - 3
     op.push(pa.table({"t": np.full(100_000, 30_000)}))
-    assert op._moved == (30_000, None, 19_997)
-    assert op._moved.without_newest(3) == 19_997
+    assert op._watch.moved == (30_000, None, 19_997)
+    assert op._watch.moved.without_newest(3) == 19_997
