@@ -23,6 +23,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import least_of, sums_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
+from slicing.reducing.lift import takes_any_ranges
 from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Bytes, Ints
 
@@ -53,11 +54,15 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
     first, last, sizes = np.searchsorted(cuts, first), np.searchsorted(cuts, last), np.diff(cuts)
     depth = np.bincount(first, minlength=cuts.size) - np.bincount(last, minlength=cuts.size)
     seen = np.cumsum(depth)[:-1] > 0
+    begin, end = cuts[:-1], cuts[1:]
     if 2 * sizes[seen].sum() < len(rows):  # leave out rows between windows
-        begin, left, number = cuts[:-1][seen], np.append(0, np.cumsum(sizes[seen])), np.append(0, np.cumsum(seen))
-        rows = rows.take(np.repeat(begin - left[:-1], sizes[seen]) + np.arange(left[-1]))
-        first, last, cuts = number[first], number[last], left
-    return answered(plan, lanes, range_partials(rows, cuts[:-1], cuts[1:], lanes), first, last)
+        number, begin, end = np.append(0, np.cumsum(seen)), begin[seen], end[seen]
+        first, last = number[first], number[last]
+        if not takes_any_ranges(plan, lanes):
+            left = np.append(0, np.cumsum(end - begin))
+            rows = rows.take(np.repeat(begin - left[:-1], end - begin) + np.arange(left[-1]))
+            begin, end = left[:-1], left[1:]
+    return answered(plan, lanes, range_partials(rows, begin, end, lanes), first, last)
 
 
 def _cuts(first: Ints, last: Ints, rows: int) -> Ints:

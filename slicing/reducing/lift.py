@@ -3,6 +3,7 @@ cells."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import itemgetter
 
 import numpy as np
@@ -44,6 +45,7 @@ from slicing.kernels.segments import (
     segment_extremes,
     segment_moments,
 )
+from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.places import Pieces, Place, Segments, fixed
 from slicing.system.arrays import Array, Codes, Ints, read_only
@@ -336,6 +338,11 @@ class Lifted:
 
 SEGMENTED = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
 MASKED = (kinds.COUNT, *kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES)
+
+
+def takes_any_ranges(plan: Plan, lanes: Iterable[Lane]) -> bool:
+    """Whether the kernels of all lanes reduce ranges of rows that overlap, or that leave rows out."""
+    return not plan.exact and all(lane.kind in MASKED for lane in lanes)
 
 
 def room(cells: int, words: int) -> Ints:

@@ -30,12 +30,11 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.band import count_partners
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
+from slicing.reducing.lift import takes_any_ranges
 from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Ints, Mask
 from slicing.system.threads import Share, side_by_side
 from slicing.system.threads import parts as parts_of
-
-RANGED = (kinds.COUNT, *kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES)
 
 
 def answered(plan: FeaturePlan, labels: Run, events: Side, order: Ints) -> list[pa.Array]:
@@ -117,7 +116,7 @@ def _of_nested(
 def _by_run(aggs: Plan) -> bool:
     """Whether each run of events can be reduced alone: no partial depends on the order of rows, and the kernels of all
     lanes accept ranges that overlap."""
-    return aggs.combine == AUTO and not aggs.ranked and all(lane.kind in RANGED for lane in aggs.lanes)
+    return aggs.combine == AUTO and not aggs.ranked and takes_any_ranges(aggs, aggs.lanes)
 
 
 def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Run, events: Side, order: Ints) -> list[pa.Array]:
