@@ -24,6 +24,7 @@ from slicing.columns.bits import present
 from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
+from slicing.columns.names import free
 from slicing.columns.order import alike, inverse, order_by, stable_order
 from slicing.columns.sources import batches
 from slicing.columns.values import ordering, taken
@@ -153,7 +154,7 @@ class _Question:
     @staticmethod
     def new(spec: Spec) -> _Question:
         known = {*spec.columns(), *spec.aggs}
-        code, place, first, last = (_free(name, known) for name in ("code", "place", "first", "last"))
+        code, place, first, last = (free(name, known) for name in ("code", "place", "first", "last"))
         aggs: dict[str, Formula] = dict(spec.aggs)
         if any(isinstance(window, Frame) for window in spec.windows.values()):
             aggs |= {first: builtin.min(place), last: builtin.max(place)}
@@ -397,7 +398,7 @@ def _check_window(name: str, window: AnyWindow) -> None:
 def _of_no_rows(spec: Spec, schema: pa.Schema) -> pa.Table:
     """The aggregates of a window without rows, taken from the second of three windows, which is empty."""
     names = spec.columns()
-    time = _free("time", {*names, *spec.aggs})
+    time = free("time", {*names, *spec.aggs})
     data = pa.table([pa.nulls(2, schema.field(name).type) for name in names], names=list(names))
     data = data.append_column(time, array_of(np.array([0, 2])))
     windows = {"each": tumbling(1, fill=True)}
@@ -440,13 +441,6 @@ def _new_columns(spec: Spec, taken_names: list[str]) -> dict[tuple[str, str], st
             raise ValueError(f"{what}: the result has a column of this name already; choose another name")
         seen.add(name)
     return names
-
-
-def _free(name: str, known: set[str]) -> str:
-    """A name that no other column has."""
-    while name in known:
-        name += "_"
-    return name
 
 
 class Methods:

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slicing.closing.answers import Answers
 from slicing.columns.bits import present, true
 from slicing.columns.key_marks import MOST, KeyMarks
 from slicing.columns.order import distinct
-from slicing.columns.sources import one_batch
+from slicing.columns.sources import Wanted, one_batch
 from slicing.columns.typed import column_type
 from slicing.columns.values import NOWHERE, compared, decoded, plain
 from slicing.lifecycle.by_key import ENDED, as_watermarks, home_of, homes, parted, together, without_passed
@@ -33,7 +32,6 @@ from slicing.stages.collect import belong, collect
 from slicing.stages.output import account, output
 from slicing.stages.read import Batch, read
 from slicing.system.arrays import Ints, Mask
-from slicing.times.durations import MAX_WORD
 from slicing.windows.bounds import BEGIN, LIMIT
 
 New = tuple[Ints, Ints]  # codes and their marks
@@ -168,7 +166,7 @@ def marks_of(state: State, given: object) -> New:
     check_marks(spec, "advance(marks=)")
     check_policy(plan.policy, "advance(marks=)")
     assert state.keys is not None and isinstance(spec.time, str)
-    batch = one_batch(given)
+    batch = one_batch(given, Wanted(argument="marks"))
     for name in (*spec.by, spec.time):
         found, allowed = column_type(batch.schema, name), plan.types[name]
         if compared(found) != compared(allowed):
@@ -201,7 +199,5 @@ def _in_rows(state: State, batch: Batch) -> New:
 
 def _words(plan: Plan, times: pa.Array) -> Ints:
     """Times in ticks, limited to the range of times."""
-    if plan.measure.is_uint64 and len(times):
-        times = pc.min_element_wise(times, pa.scalar(MAX_WORD, pa.uint64()))
-    words: Ints = np.clip(plan.measure.words(times), -LIMIT, LIMIT)
+    words: Ints = np.clip(plan.measure.marks(times), -LIMIT, LIMIT)
     return words

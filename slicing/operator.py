@@ -27,7 +27,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.triggers import ByHand
-from slicing.query.watermark import Punctuated
+from slicing.query.watermark import Punctuated, fitting
 from slicing.stages.output import NO_ROWS
 from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory
@@ -35,7 +35,7 @@ from slicing.system.threads import thread_count
 from slicing.system.turns import TakesTurns, in_the_middle, in_turn
 from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
-from slicing.windows.builtin import Window
+from slicing.windows.builtin import Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
 from slicing.wrong_clock import Watch
@@ -163,9 +163,11 @@ class Operator(TakesTurns):
             pushed = (marked.push if self._by_marks else push)(before, given, self._upto)
             if self._policy.max_bytes is not None:
                 pushed = within(before, given, pushed, known, self._upto)
+            watch = self._watch
+            if watch is not None:  # before the commit: a warning may be an error, which must change nothing
+                watch = watch.after(before, pushed.state, pushed.rows, pushed.out)
             out = self._commit(pushed)
-            if self._watch is not None and self._now is not None:
-                self._watch = self._watch.after(before, self._now, pushed.rows, out)
+            self._watch = watch
             return out
         except BaseException as error:
             refused = isinstance(error, ValueError | TypeError | OverflowError)
@@ -321,6 +323,16 @@ class Operator(TakesTurns):
         """The output of a call that brings nothing new."""
         return self._nothing() if self._now is None else self._advance(BEGIN)
 
+    def _reached(self, column: str, out: Output) -> Any:
+        """How far results have come along a column of theirs, for the next operator of a chain. Windows that ``out``
+        knows no least end of end at a row that is kept, or at one to come."""
+        found, now = out.progress.get(column), self._now
+        if found is not None or column != "window_end" or now is None or now.reached is None:
+            return found
+        if not all(isinstance(w, Window) and not isinstance(w, Whole) for w in self.spec.windows.values()):
+            return None  # nothing is known of a user's windows
+        return now.plan.measure.value(min(now.reached - now.plan.lateness, now.rows.earliest()))
+
     def _over(self) -> RuntimeError:
         return RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
 
@@ -343,6 +355,8 @@ class Operator(TakesTurns):
 
     @_state.setter
     def _state(self, state: State | None) -> None:
+        if state is not None and (len(state.marks) or state.groups):
+            marked.check_policy(self._policy, "an operator whose keys have marks")
         self._now = state if state is None else state.but(plan=state.plan.run_by(self._policy))
         self._by_marks = self._carries_marks or (state is not None and state.marks.code.size > 0)
 
@@ -375,7 +389,11 @@ class Operator(TakesTurns):
 
     def complete_from(self, name: str) -> Any:
         """The time from which windows are complete: windows that start then or later (``per_row``: that end then or
-        later). None: all windows are complete."""
+        later). None: all windows are complete.
+
+        Of each key, whenever it comes, ``punctuation`` waits for the first mark since it was added, and ``frame`` for
+        the first row outside of a frame.
+        """
         self._check_named(name, "complete_from")
         if self._now is None or self._now.plan.since.get(name, BEGIN) == BEGIN:
             return None
@@ -437,7 +455,7 @@ class Operator(TakesTurns):
         state = State.fresh(self.spec, schema, policy=self._policy)
         state.plan.run_by(self._policy)
         if self._advanced:
-            state.watermark = max(_advanced(state.plan, w) for w in self._advanced)
+            state.watermark = max(fitting(self._advanced, partial(_advanced, state.plan)))
         return state
 
 
@@ -469,4 +487,4 @@ def _by_hand(spec: Spec, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _advanced(plan: Plan, watermark: object) -> int:
     """A watermark in ticks, limited to the range of times."""
-    return max(-LIMIT, min(LIMIT, plan.measure.instant(watermark, "watermark")))
+    return max(-LIMIT, min(LIMIT, plan.measure.watermark(watermark, "watermark")))

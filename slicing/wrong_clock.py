@@ -50,9 +50,11 @@ class Watch(NamedTuple):
         if 2 * stats["late"] > stats["rows"] and self.moved is not None and now.progress.largest is not None:
             late += self._late_without(self.moved, now, out)
             if 2 * late > rows >= FEWEST_ROWS:
+                value = now.plan.measure.value
+                reached = None if before.watermark is None else value(before.watermark)
                 warn(
-                    f"one row of time {now.plan.measure.value(self.moved.newest)} moved the watermark to "
-                    f"{out.watermark}, and {late} of the {rows} rows pushed since are late for it (out.late has them). "
+                    f"one row of time {value(self.moved.newest)} moved the watermark to "
+                    f"{reached}, and {late} of the {rows} rows pushed since are late for it (out.late has them). "
                     "If the clock of that row was wrong, have such rows set aside: "
                     "sl.bounded(delay, at_most_ahead='1d'). A watermark never goes back: begin anew, or go on from a "
                     "snapshot"

@@ -52,7 +52,9 @@ class Output:
     progress
         How far the results have come along their own times: no later result has an earlier ``"window_start"`` or
         ``"window_end"`` than these. ``window_start`` is None if a query has ``whole()``, windows of its user's own, or
-        data-driven windows other than sessions: nobody knows where these begin before their rows come.
+        data-driven windows other than sessions: nobody knows where these begin before their rows come. ``window_end``
+        is None if a window may be emitted long after its last row: ``whole()``, ``punctuation``, ``frame``, windows
+        with ``partial=True``, ``per_row(after=)``, and a ``ContextAwareWindow``.
 
     Examples
     --------

@@ -10,9 +10,21 @@ from slicing.cells.table import Cells
 from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN, END
 from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Session, Sliding, Tumbling
+from slicing.windows.context_free import ContextFreeWindow
+from slicing.windows.rows.last_rows import LastRows
 
 # windows whose starts are known in advance
 KNOWN_STARTS = (Tumbling, Sliding, Cumulate, Landmark, Fixed, Calendar, Session)
+
+
+def knows_ends(plan: Plan) -> bool:
+    """Whether each window is emitted once the watermark passes its end. Others end at a row, and are emitted once a
+    later row, or the end of the stream or of a quiet key, tells so."""
+    return all(
+        isinstance(window, ContextFreeWindow | Session | LastRows)
+        or (name in plan.bound_rows and plan.bound_rows[name].closes_at_end)
+        for name, window in plan.spec.windows.items()
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -26,7 +38,7 @@ class Reach(Mapping[str, Any]):
 
     def __getitem__(self, column: str) -> Any:
         if column == "window_end":
-            return self.plan.measure.value(self.reached - self.plan.lateness)
+            return self.plan.measure.value(self.reached - self.plan.lateness) if knows_ends(self.plan) else None
         if column == "window_start":
             found = self._first_start()
             return None if found is None else self.plan.measure.value(found)

@@ -17,6 +17,7 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names, Pieces, array_of, texts
 from slicing.columns.dictionaries import coded
 from slicing.columns.keys import KeyTable, ranks_among
+from slicing.columns.names import with_reason
 from slicing.columns.order import alike, all_alike, order_by, picked, sorting, stable_order
 from slicing.columns.values import NOWHERE, taken
 from slicing.query.plan import Plan
@@ -166,7 +167,7 @@ def late_rows(
     """The input's columns and the reason, in the order in which the rows came. ``late`` counts only rows that have a
     time and are not too far ahead."""
     if not (late.size or null_time.size or ahead.size):
-        return no_rows(_with_reason(batch.schema))
+        return no_rows(with_reason(batch.schema))
     aside = np.append(null_time, ahead)
     if aside.size:
         late = np.delete(np.arange(batch.num_rows), aside)[late]
@@ -174,19 +175,12 @@ def late_rows(
     order = np.argsort(chosen)
     why = np.repeat(np.arange(3, dtype=np.int8), [late.size, null_time.size, ahead.size])[order]
     reasons = texts([reason, "null time", "ahead"]).take(array_of(why))
-    return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(_with_reason(batch.schema)[-1], reasons)
-
-
-def _with_reason(given: pa.Schema) -> pa.Schema:
-    name = "reason"
-    while name in given.names:
-        name = f"late_{name}"
-    return given.append(pa.field(name, pa.string()))
+    return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(with_reason(batch.schema)[-1], reasons)
 
 
 def none_late(given: pa.Schema) -> pa.Table:
     """The table ``late`` without rows."""
-    return no_rows(_with_reason(given))
+    return no_rows(with_reason(given))
 
 
 def _in_pieces(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:

@@ -94,11 +94,11 @@ class Columns:
         raise TypeError(f"columns of this batch have other types than in the first one, where {columns}: cast them")
 
 
-def column_type(schema: pa.Schema, name: str) -> pa.DataType:
-    """The type of a column that must exist exactly once."""
+def column_type(schema: pa.Schema, name: str, data: str = "the data") -> pa.DataType:
+    """The type of a column that must exist exactly once. ``data``: what errors call the table."""
     found = schema.get_all_field_indices(name)
     if len(found) != 1:
-        raise ValueError(not_once(name, schema.names))
+        raise ValueError(not_once(name, schema.names, data))
     return schema.field(found[0]).type
 
 
@@ -122,10 +122,10 @@ def in_result_type(column: pa.Array) -> pa.Array:
     return column if column.type == type else column.cast(type)
 
 
-def not_once(name: str, names: Sequence[str]) -> str:
+def not_once(name: str, names: Sequence[str], data: str = "the data") -> str:
     """The error text for a column that is missing in the data, or occurs several times."""
     found = list(names).count(name)
-    said = f"column {name!r} {f'occurs {found} times' if found else 'is missing'} in the data; "
+    said = f"column {name!r} {f'occurs {found} times' if found else 'is missing'} in {data}; "
     said += f"its columns are {', '.join(names)}" if names else "it has no columns"
     if not found and name == "*":
         return f"{said}; rows are counted by sl.count(), without a column"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import array_of, texts
 from slicing.columns.bits import present
+from slicing.columns.expressions import Derived
 from slicing.columns.keys import KeyTable
+from slicing.columns.names import free, with_reason
 from slicing.columns.values import NOWHERE, decoded, is_binary, is_text, ordering, plain, taken
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
 from slicing.joins.within import LEAST, MOST, RIGHT
@@ -31,6 +35,11 @@ class Rows:
 
     def __len__(self) -> int:
         return self.time.size
+
+    @property
+    def nbytes(self) -> int:
+        held = (self.time, self.code, self.name, self.sequence, self.keyless, self.keyless_time)
+        return sum(one.nbytes for one in held if one is not None)
 
     @property
     def ascending(self) -> bool:
@@ -127,11 +136,11 @@ def late_rows(arrived: Timed, late: Ints) -> pa.Table:
     order = np.argsort(rows, kind="stable")
     reason = texts(["late", "null time"]).take(array_of((order >= late.size).astype(np.int64)))
     batch = taken(arrived.given, rows[order])
-    return pa.Table.from_batches([batch]).append_column("reason", reason)
+    return pa.Table.from_batches([batch]).append_column(with_reason(batch.schema)[-1], reason)
 
 
 def none_late(schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_batches([], schema.append(pa.field("reason", pa.string())))
+    return no_rows(with_reason(schema))
 
 
 def common_times(side: SidePlan, time: Ints) -> Ints:
@@ -195,10 +204,11 @@ def unfit(plan: TwoSides, side: int, first: int, batch: pa.RecordBatch) -> Ints:
     assert isinstance(plan, JoinPlan) and plan.spec.where is not None
     where = plan.spec.where
     columns = {s.name: plain(batch.column(s.right)).cast(s.type) for s in plan.where_sources}
-    count = batch.num_rows
-    table = pa.table({**columns, _ROW: array_of(np.arange(count))})
-    passed = table.filter(where.computing)[_ROW].to_numpy()
-    return first + np.delete(np.arange(count), passed)
+    return first + np.delete(np.arange(batch.num_rows), passed(columns, where, batch.num_rows))
 
 
-_ROW = "row of the pair"
+def passed(columns: Mapping[str, pa.Array], where: Derived, count: int) -> Ints:
+    """Positions of the rows for which an expression of their columns is true."""
+    row = free("row", columns)
+    rows: Ints = pa.table({**columns, row: array_of(np.arange(count))}).filter(where.computing)[row].to_numpy()
+    return rows

@@ -9,7 +9,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import present, true
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
-from slicing.columns.sources import one_batch
+from slicing.columns.sources import Wanted, one_batch
 from slicing.columns.typed import column_type
 from slicing.columns.values import compared, plain
 from slicing.joins.arrivals import Timed, comparable
@@ -28,14 +28,14 @@ def marks_of(plan: TwoSides, side: SidePlan, keys: KeyTable | None, data: object
             f"{argument} came before the first rows of the {side.called}, whose columns are unknown; push them first, "
             "or give schemas="
         )
-    batch = one_batch(data)
+    batch = one_batch(data, Wanted(argument=argument))
     time = batch.column(batch.schema.names.index(_checked(batch.schema, side, argument)))
     for name, type in zip(side.on, side.keys, strict=True):
-        if compared(column_type(batch.schema, name)) != compared(type):
+        if compared(column_type(batch.schema, name, argument)) != compared(type):
             found = batch.schema.field(name).type
             raise TypeError(f"{argument}: key column {name!r} has type {found}; it must be {type}, as in the rows")
     missing = ~present(time)
-    mark = _common(side, side.measure.words(time.fill_null(_zero(time)) if missing.any() else time))
+    mark = _common(side, side.measure.marks(time.fill_null(_zero(time)) if missing.any() else time))
     mark[missing] = MOST
     return _coded(plan, side, keys, batch, mark)
 
@@ -51,7 +51,7 @@ def marks_in(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Tim
         mark = arrived.time[rows]
     else:
         rows = np.flatnonzero(present(column))
-        mark = side.measure.words(column.take(array_of(rows)))
+        mark = side.measure.marks(column.take(array_of(rows)))
     batch = arrived.batch.take(array_of(rows)) if rows.size else arrived.batch.slice(0, 0)
     return _coded(plan, side, keys, batch, _common(side, mark))
 
@@ -86,7 +86,7 @@ def _key_columns(plan: TwoSides, side: SidePlan, batch: pa.RecordBatch) -> tuple
 
 
 def _checked(schema: pa.Schema, side: SidePlan, argument: str) -> str:
-    type = column_type(schema, side.time)
+    type = column_type(schema, side.time, argument)
     if type != side.measure.type:
         raise TypeError(
             f"{argument}: time column {side.time!r} has type {type}; it must be {side.measure.type}, as in the rows"

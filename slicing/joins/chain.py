@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -37,6 +37,12 @@ class Chain(TakesTurns):
     first operator joins, use ``push_left`` and ``push_right``; if it computes features, ``push_labels`` and
     ``push_events``. A call that fails in any of the operators leaves all of them as they were.
 
+    Attributes
+    ----------
+    outputs : tuple
+        What each operator returned in the last call, in their order; the last one is what the call returned. So
+        ``outputs[0].late`` has the rows that were late for the first operator, and ``outputs[0].stats`` counts them.
+
     Examples
     --------
     >>> import pyarrow as pa
@@ -54,6 +60,7 @@ class Chain(TakesTurns):
 
     def __init__(self, links: Sequence[Link]) -> None:
         self._links = list(links)
+        self.outputs: tuple[Any, ...] = ()
 
     @in_turn
     def push(self, *data: object) -> Any:
@@ -97,29 +104,43 @@ class Chain(TakesTurns):
         return write_parts("chain", specs, (bytes(link.snapshot()) for link in self._links))
 
     @staticmethod
-    def restore(specs: Sequence[Spec | JoinSpec | FeatureSpec | DistinctSpec], blob: bytes) -> Chain:
-        """Restore a chain from a snapshot. Raises if the specs or the format differ, or if the snapshot is damaged."""
+    def restore(
+        specs: Sequence[Spec | JoinSpec | FeatureSpec | DistinctSpec],
+        blob: bytes,
+        *,
+        options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> Chain:
+        """Restore a chain from a snapshot. Raises if the specs or the format differ, or if the snapshot is damaged.
+
+        ``options``: for each operator the keyword arguments of its ``restore``, such as ``{"threads": 2}``.
+        """
         parts = read_parts("chain", specs, blob)
+        given = [{}] * len(specs) if options is None else list(options)
+        if len(given) != len(specs):
+            raise ValueError(f"options must have a dict for each of the {len(specs)} specs; got {len(given)}")
         kinds = {Spec: Operator, JoinSpec: JoinOperator, FeatureSpec: FeatureOperator, DistinctSpec: Distinct}
-        return chain(*(kinds[type(spec)].restore(spec, part) for spec, part in zip(specs, parts, strict=True)))  # type: ignore[attr-defined]
+        restored = zip(specs, parts, given, strict=True)
+        return chain(*(kinds[type(spec)].restore(spec, part, **told) for spec, part, told in restored))  # type: ignore[attr-defined]
 
     def _passed(self, first: Callable[[], Given], then: Then | None = None) -> Given:
         """The output of the last operator. If an operator raises, all operators get back the state they had before."""
-        changed, begin = [], self._links[0]
+        changed, begin, outputs = [], self._links[0], list[Given]()
         try:
             changed.append(begin._held(one_call=True) if isinstance(begin, Operator) else begin._held())
-            given = first()
+            outputs.append(first())
             for before, link in pairwise(self._links):
                 changed.append(link._held())
                 tells_types = before._knows_columns and not link._knows_columns
-                given = _together((then or _fed)(link, given, tells_types))
+                feed = then or partial(_fed, before)
+                outputs.append(_together(feed(link, outputs[-1], tells_types)))
         except BaseException:
             for put_back in changed:
                 put_back()
             raise
         if isinstance(begin, Operator):
             begin._kept()
-        return given
+        self.outputs = tuple(outputs)
+        return outputs[-1]
 
     def _first(self, method: str) -> Any:
         """A method of the first operator; raises if the operator does not have it."""
@@ -133,9 +154,11 @@ class Chain(TakesTurns):
 def chain(*operators: Link) -> Chain:
     """Feed the results of each operator into the next one, together with its progress.
 
-    No row is late inside a chain. The next operator reads the columns of the results. Its spec names the event time
-    (``window_start`` or ``window_end`` for windows) and has ``watermark=sl.manual()``. Every ``Operator`` before the
-    last has ``emit="final"``; or ``emit="changes"`` if the next spec has ``op="op"``, so that retractions reach it.
+    No row is late inside a chain. Rows that are late for the first operator are in ``outputs`` of the chain. The next
+    operator reads the columns of the results. Its spec names the event time (``window_start`` or ``window_end`` for
+    windows) and has ``watermark=sl.manual()``. Every ``Operator`` before the
+    last has ``emit="final"``; or ``emit="changes"`` if the next spec has ``op="op"``, so that retractions reach it; or
+    ``emit="parts"`` if the next spec is a :func:`rollup_spec`, which adds them up.
 
     Parameters
     ----------
@@ -195,6 +218,11 @@ def _check_emit(spec: Spec, following: Link, place: int) -> None:
             f"operator {place} of the chain has emit='changes', and the next one would count what is taken back: use "
             "op='op' in its spec, or emit='final' here"
         )
+    if spec.emit == "parts" and not (isinstance(following, Operator) and following.spec.sequence == "revision"):
+        raise ValueError(
+            f"operator {place} of the chain has emit='parts', and the next one would take each part for a window: use "
+            "sl.rollup_spec for its spec, which adds them up, or emit='final' here"
+        )
     if spec.emit == "updates":
         raise ValueError(
             f"operator {place} of the chain has emit={spec.emit!r}, and the next one would count a window again for "
@@ -202,7 +230,7 @@ def _check_emit(spec: Spec, following: Link, place: int) -> None:
         )
 
 
-def _fed(link: Link, given: Given, tells_types: bool) -> list[Given]:
+def _fed(before: Link, link: Link, given: Given, tells_types: bool) -> list[Given]:
     """The outputs of an operator for the results and the progress of the operator before it.
 
     ``tells_types``: these results are the first with known columns, so they are pushed even if they have no rows. An
@@ -210,7 +238,9 @@ def _fed(link: Link, given: Given, tells_types: bool) -> list[Given]:
     """
     assert not isinstance(link, TWO_SIDED)
     rows = _rows(given)
-    reached = given.progress.get(str(link.spec.time)) if isinstance(given, Output) else given.watermark
+    reached = given.watermark
+    if isinstance(before, Operator) and isinstance(given, Output):
+        reached = before._reached(str(link.spec.time), given)
     outs: list[Given] = [link.push(rows)] if rows.num_rows or tells_types else []
     if reached is not None or not outs:
         outs.append(link.advance(reached) if reached is not None else link._unmoved())

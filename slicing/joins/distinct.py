@@ -19,6 +19,7 @@ from slicing.closing.output import Output, Stats
 from slicing.columns.arrow_io import no_rows, one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import coded, unordered
+from slicing.columns.names import free, with_reason
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import Columns, in_result_types, not_once
 from slicing.joins.first_rows import FirstRows, key_types
@@ -27,12 +28,11 @@ from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
 from slicing.system.arguments import column_name, says_arguments
+from slicing.system.arrays import Ints
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import Duration, parse_span, shown
 from slicing.windows.builtin import Calendar, Tumbling
 from slicing.windows.rows.per_row import per_row
-
-ROW, LEAST, PLACE = "__row", "__least", "__place"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -97,6 +97,9 @@ class DistinctSpec:
         if not isinstance(given, list | tuple):
             raise TypeError(f"on must be a list of column names; got {on!r}")
         given = tuple(column_name(name, "on") for name in given)
+        twice = [name for name in given if given.count(name) > 1]
+        if twice:
+            raise ValueError(f"on names column {twice[0]!r} twice; each key column is named once")
         for name in given:
             if name in ("window", "window_start", "window_end"):
                 raise ValueError(f"on: column {name!r} has the name of a column that windows have; rename it")
@@ -107,13 +110,25 @@ class DistinctSpec:
 
     def query(self) -> Spec:
         """The window query whose aggregate is a row."""
-        row = last(ROW) if self.keep == "last" else first(ROW)
+        row_name, least = self.added
+        row = last(row_name) if self.keep == "last" else first(row_name)
         given: dict[str, Any] = {"by": self.on, "sequence": self.sequence, "watermark": self.watermark}
         if self.keep == "any":  # it says which rows are late and what the results have reached
-            return Spec(self.time, {"w": self.within}, {LEAST: count()}, **given)  # type: ignore[dict-item]
+            return Spec(self.time, {"w": self.within}, {least: count()}, **given)  # type: ignore[dict-item]
         if isinstance(self.within, Tumbling | Calendar):
-            return Spec(self.time, {"w": self.within}, {ROW: row}, **given)
-        return Spec(self.time, {"w": per_row(self.within)}, {ROW: row, LEAST: min(self.time)}, **given)
+            return Spec(self.time, {"w": self.within}, {row_name: row}, **given)
+        return Spec(self.time, {"w": per_row(self.within)}, {row_name: row, least: min(self.time)}, **given)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns that the query reads."""
+        sequence = () if self.sequence is None else (self.sequence,)
+        return tuple(dict.fromkeys((self.time, *self.on, *sequence, *self.watermark.columns())))
+
+    @property
+    def added(self) -> tuple[str, str]:
+        """The names of the query's own columns: whole rows, and the least time of the rows before a row."""
+        return free("__row", self.read), free("__least", self.read)
 
     def fingerprint(self) -> str:
         """A short hash of the spec, stable between processes."""
@@ -253,7 +268,7 @@ class Distinct(TakesTurns):
     def _first(self, given: pa.RecordBatch, out: Output) -> pa.Table:
         """The rows in time that are the first to arrive of their key and window."""
         seen = self._know(given.schema) if self._seen is None else self._seen
-        late = _columns(out.late[ROW], PLACE)[PLACE].to_numpy() if out.late.num_rows else np.empty(0, np.int64)
+        late = _places(out.late[self.spec.added[0]]) if out.late.num_rows else np.empty(0, np.int64)
         in_time = np.delete(np.arange(given.num_rows), late - self._arrived)
         rows = pa.Table.from_batches([given]).take(array_of(in_time)).combine_chunks()
         time, *keys = (one_piece(rows[name]) for name in (self.spec.time, *self.spec.on))
@@ -280,13 +295,13 @@ class Distinct(TakesTurns):
         return self._seen
 
     def _output(self, out: Output) -> DistinctOutput:
-        rows = self._typed(_unpacked(out.windows))
+        rows = self._typed(_unpacked(self.spec, out.windows))
         if rows.num_columns == 0 and self._columns is not None:
             rows = no_rows(self._columns)
-        late = out.late
-        if ROW in late.column_names:
-            whole = self._typed(_columns(late[ROW]))
-            late = whole.append_column(late.schema.field(late.num_columns - 1), late[late.num_columns - 1])
+        late, packed = out.late, self.spec.added[0]
+        if packed in late.column_names:
+            whole = self._typed(_columns(late[packed]))
+            late = whole.append_column(with_reason(whole.schema)[-1], late[late.num_columns - 1])
         spans = not isinstance(self.spec.within, Tumbling | Calendar)
         reached = out.watermark if spans else out.progress.get("window_start")  # windows emit rows in any order
         return DistinctOutput(rows, late, out.stats, reached)
@@ -332,31 +347,35 @@ def distinct(
 
 def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.RecordBatch:
     """The columns that the query reads, and each whole row as a struct together with its number."""
-    names = [*given.schema.names, PLACE]
-    place = array_of(np.arange(arrived, arrived + given.num_rows))
-    whole = pa.StructArray.from_arrays([*given.columns, place], names=names)
-    read = dict.fromkeys([spec.time, *spec.on, *([spec.sequence] if spec.sequence else [])])
-    missing = [name for name in read if name not in given.schema.names]
+    names = given.schema.names
+    missing = [name for name in spec.read if name not in names]
     if missing:
-        raise ValueError(not_once(missing[0], given.schema.names))
-    return pa.RecordBatch.from_arrays([*(given.column(name) for name in read), whole], [*read, ROW])
+        raise ValueError(not_once(missing[0], names))
+    place = array_of(np.arange(arrived, arrived + given.num_rows))
+    whole = pa.StructArray.from_arrays([*given.columns, place], names=[*names, free("__place", names)])
+    return pa.RecordBatch.from_arrays([*(given.column(name) for name in spec.read), whole], [*spec.read, spec.added[0]])
 
 
-def _unpacked(windows: pa.Table) -> pa.Table:
-    if ROW not in windows.column_names or pa.types.is_null(windows[ROW].type):
+def _unpacked(spec: DistinctSpec, windows: pa.Table) -> pa.Table:
+    packed, least = spec.added
+    if packed not in windows.column_names or pa.types.is_null(windows[packed].type):
         return pa.table({})  # with keep="any" windows have no rows; before the first push their columns are unknown
-    rows = windows[ROW]
-    if LEAST in windows.column_names:  # keep rows without an earlier row within the span
-        alone = pa.compute.equal(one_piece(windows[LEAST]), one_piece(windows["window_end"]))
+    rows = windows[packed]
+    if least in windows.column_names:  # keep rows without an earlier row within the span
+        alone = pa.compute.equal(one_piece(windows[least]), one_piece(windows["window_end"]))
         # one piece, because Arrow crashes on zero pieces of structs that hold an extension type of structs
         rows = pa.chunked_array([one_piece(rows).filter(alone)])
-        place = _columns(rows, PLACE)[PLACE].to_numpy()
-        rows = rows.take(array_of(np.sort(np.unique(place, return_index=True)[1])))
+        rows = rows.take(array_of(np.sort(np.unique(_places(rows), return_index=True)[1])))
     return _columns(rows)
 
 
-def _columns(rows: pa.ChunkedArray, *kept: str) -> pa.Table:
-    """The fields of structs as columns."""
+def _columns(rows: pa.ChunkedArray) -> pa.Table:
+    """The fields of packed rows as columns, without the last one, which is their number."""
     whole = one_piece(rows)
-    names = kept or [field.name for field in rows.type if field.name != PLACE]
-    return pa.table({name: whole.field(name) for name in names})
+    return pa.table({field.name: whole.field(at) for at, field in enumerate([*rows.type][:-1])})
+
+
+def _places(rows: pa.ChunkedArray) -> Ints:
+    """The numbers of packed rows."""
+    places: Ints = one_piece(rows).field(rows.type.num_fields - 1).to_numpy()
+    return places

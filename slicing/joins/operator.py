@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
 from slicing.closing.output import Stats
-from slicing.columns.sources import one_batch
+from slicing.columns.sources import Wanted, one_batch
 from slicing.joins.arrivals import timed
 from slicing.joins.output import JoinOutput
 from slicing.joins.plan import JoinPlan
@@ -20,7 +19,6 @@ from slicing.joins.two_sided import Counts, Late, TwoSided, no_counts
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arguments import at_least_one, says_arguments
-from slicing.system.threads import thread_count
 from slicing.system.turns import in_turn
 
 
@@ -64,7 +62,7 @@ class JoinOperator(TwoSided[JoinOutput]):
         self._most = None
         if max_rows_per_push is not None:
             self._most = at_least_one(max_rows_per_push, "max_rows_per_push", ", or None")
-        super().__init__(spec, replace(policy, threads=thread_count(threads)))
+        super().__init__(spec, policy, threads)
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
@@ -82,17 +80,18 @@ class JoinOperator(TwoSided[JoinOutput]):
         JoinOutput
             The pairs of these rows with rows that came before, and rows that are now known to have no partner.
         """
-        return self._push({LEFT: one_batch(data)})
+        return self._push({LEFT: one_batch(data, Wanted(argument="left"))})
 
     @in_turn
     def push_right(self, data: object) -> JoinOutput:
         """Take rows of the right side; return the results that they complete (see :meth:`push_left`)."""
-        return self._push({RIGHT: one_batch(data)})
+        return self._push({RIGHT: one_batch(data, Wanted(argument="right"))})
 
     @in_turn
     def push(self, left: object, right: object) -> JoinOutput:
         """Take rows of both sides, judged by the watermarks before this push; return the results they complete."""
-        return self._push({LEFT: one_batch(left), RIGHT: one_batch(right)})
+        first, second = one_batch(left, Wanted(argument="left")), one_batch(right, Wanted(argument="right"))
+        return self._push({LEFT: first, RIGHT: second})
 
     @in_turn
     def advance(

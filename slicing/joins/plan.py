@@ -85,12 +85,12 @@ class SidePlan:
         self.time = spec.time[side]
         self.on = [pair[side] for pair in spec.on]
         self.policy = spec.watermark[side]
-        self.measure = Measure.of(column_type(schema, self.time), self.time)
-        self.keys = [column_type(schema, name) for name in self.on]
+        self.measure = Measure.of(column_type(schema, self.time, f"the {self.called}"), self.time)
+        self.keys = [column_type(schema, name, f"the {self.called}") for name in self.on]
         for name, type in zip(self.on, self.keys, strict=True):
             check_key_type(name, type)
         for name in schema.names:
-            column_type(schema, name)  # raises for names that occur twice
+            column_type(schema, name, f"the {self.called}")  # raises for names that occur twice
         if known:
             types = {name: column_type(schema, name) for name in self.policy.columns()}
             for argument, span in self.policy.spans().items():

@@ -12,6 +12,7 @@ import pyarrow as pa
 from slicing.columns.arrow_out import array_of, room
 from slicing.columns.dictionaries import some_of
 from slicing.columns.lazy import lazy
+from slicing.joins.arrivals import passed
 from slicing.joins.plan import WINDOW, JoinPlan, SidePlan, Source
 from slicing.joins.sides import Side
 from slicing.joins.within import LEFT, RIGHT, Windows
@@ -183,8 +184,4 @@ def tested(plan: JoinPlan, sides: Sequence[Side], block: Block) -> Ints:
     gather = Gather(plan, sides, block)
     columns = {source.name: gather.source(source) for source in plan.where_sources}
     columns |= _made(plan, gather, plan.where_made)
-    table = pa.table({**columns, _ROW: array_of(np.arange(len(block)))})
-    return table.filter(where.computing)[_ROW].to_numpy()
-
-
-_ROW = "row of the pair"
+    return passed(columns, where, len(block))

@@ -61,7 +61,9 @@ class JoinState:
     @property
     def nbytes(self) -> int:
         known = 0 if self.keys is None else self.keys.nbytes
-        return known + sum(side.nbytes for side in self.sides) + sum(marks.nbytes for marks in self.by_key)
+        pending = sum(task.rows.nbytes for task in self.tasks if task.rows is not None)
+        pending += sum(gone.nbytes for gone in self.waiting)
+        return known + pending + sum(side.nbytes for side in self.sides) + sum(marks.nbytes for marks in self.by_key)
 
     def with_marks(self, side: int, code: Ints, mark: Ints) -> JoinState:
         """The state with more marks of keys of a side."""

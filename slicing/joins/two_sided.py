@@ -7,8 +7,10 @@ leaves the operator as it was.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -22,8 +24,9 @@ from slicing.joins.state import JoinState, Marked, clipped, replanned
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import Policy
-from slicing.query.watermark import later
+from slicing.query.watermark import fitting, later
 from slicing.system.heap import keep_freed_memory
+from slicing.system.threads import thread_count
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.measure import plain_moment
 
@@ -37,8 +40,10 @@ keep_freed_memory()
 class TwoSided(TakesTurns, Generic[Out]):
     """An operator of two streams. Subclasses make the outputs in ``_worked`` and ``_nothing``."""
 
-    def __init__(self, spec: TwoSidedSpec, policy: Policy) -> None:
-        self._spec, self._policy = spec, policy
+    def __init__(self, spec: TwoSidedSpec, policy: Policy, threads: int) -> None:
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policy must be a slicing.query.policy.Policy; got {policy!r}")
+        self._spec, self._policy = spec, replace(policy, threads=thread_count(threads))
         self._advanced: Marked = ((), ())  # watermarks given before the side's first rows
         self._ended = False
         self._state: JoinState | None = None
@@ -78,6 +83,9 @@ class TwoSided(TakesTurns, Generic[Out]):
     def _advance(self, left: object, right: object, marks: dict[int, object]) -> Out:
         """Move the given watermarks, of sides and of keys."""
         self._check_open()
+        return self._or_undone(lambda: self._advanced_by(left, right, marks))
+
+    def _advanced_by(self, left: object, right: object, marks: dict[int, object]) -> Out:
         given_marks = {side: table for side, table in marks.items() if table is not None}
         given = {side: mark for side, mark in ((LEFT, left), (RIGHT, right)) if mark is not None}
         state = self._state
@@ -89,22 +97,35 @@ class TwoSided(TakesTurns, Generic[Out]):
                 raise ValueError("marks of keys need the columns of the rows; push some first, or give schemas=")
             self._advanced = _with_marks(self._advanced, given)
             return self._nothing()
-        for side, table in given_marks.items():
-            argument = f"{self._spec.sides[side]}_marks"
-            found = marks_of(state.plan, state.plan.sides[side], state.keys, table, argument)
-            state = state.with_marks(side, *found)
         own = list(state.own)
         pending: dict[int, object] = {}
         for side, mark in given.items():
             own[side] = later(own[side], _advanced(state.plan.sides[side], mark))
             if not state.plan.known[side]:
                 pending[side] = mark
+        for side, table in given_marks.items():
+            argument = f"{self._spec.sides[side]}_marks"
+            found = marks_of(state.plan, state.plan.sides[side], state.keys, table, argument)
+            state = state.with_marks(side, *found)
         state = replace(state, own=(own[LEFT], own[RIGHT]))
         advanced = _with_marks(self._advanced, pending)
         state = replace(state, tasks=(*state.tasks, Task(LEFT, None, state.judge())))
         out = self._worked(state, no_counts(self._spec), {})
         self._advanced = advanced
         return out
+
+    def _or_undone(self, work: Callable[[], Out]) -> Out:
+        """Do the work. If it raises, the keys that it added to the table are removed."""
+        before = self._state
+        keys = None if before is None else before.keys
+        known = 0 if keys is None else len(keys)
+        try:
+            return work()
+        except BaseException as error:
+            refused = isinstance(error, ValueError | TypeError | OverflowError)
+            if before is not None and keys is not None and self._state is before:
+                self._state = replace(before, keys=keys.as_of(known, anew=not refused))
+            raise
 
     def _stored(self, state: JoinState, side: int, arrived: Timed) -> tuple[JoinState, Rows]:
         """The state with the columns of rows in time, and these rows encoded."""
@@ -117,17 +138,8 @@ class TwoSided(TakesTurns, Generic[Out]):
 
     def _push(self, given: dict[int, pa.RecordBatch]) -> Out:
         self._check_open()
-        before = self._state
-        planned = self._planned(before, {side: batch.schema for side, batch in given.items()})
-        keys = planned.keys
-        known = 0 if keys is None else len(keys)
-        try:
-            return self._pushed(planned, given)
-        except BaseException as error:
-            refused = isinstance(error, ValueError | TypeError | OverflowError)
-            if keys is not None and before is not None and before.keys is keys:
-                self._state = replace(before, keys=keys.as_of(known, anew=not refused))
-            raise
+        planned = self._planned(self._state, {side: batch.schema for side, batch in given.items()})
+        return self._or_undone(lambda: self._pushed(planned, given))
 
     def _pushed(self, state: JoinState, given: dict[int, pa.RecordBatch]) -> Out:
         plan, marks = state.plan, state.judge()
@@ -215,9 +227,8 @@ class TwoSided(TakesTurns, Generic[Out]):
         own = list(state.own)
         for side in (LEFT, RIGHT):
             if not known[side]:
-                own[side] = None
-                for mark in self._advanced[side]:
-                    own[side] = later(own[side], _advanced(plan.sides[side], mark))
+                given = self._advanced[side]
+                own[side] = functools.reduce(later, fitting(given, partial(_advanced, plan.sides[side])), None)
         return replace(state, own=(own[LEFT], own[RIGHT]))
 
 
@@ -240,7 +251,7 @@ def _advanced(side: SidePlan, watermark: object) -> int | None:
     if not side.known and not side.measure.is_integer and isinstance(watermark, int):
         return None
     try:
-        return side.measure.instant(watermark, f"{side.title} watermark")
+        return clipped(side.measure.watermark(watermark, f"{side.title} watermark"))
     except (TypeError, ValueError):
         if side.known:
             raise

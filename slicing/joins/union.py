@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import texts
+from slicing.columns.bits import present
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type, in_result_types
 from slicing.columns.values import compared
@@ -112,7 +114,10 @@ class Union(TakesTurns):
         batch = _alike(batch, schema)
         column = batch.column(self.time)
         if column.null_count:
-            raise ValueError(f"time column {self.time!r} of source {source!r} has null times; drop or fill them")
+            first = int(np.argmin(present(column)))
+            raise ValueError(
+                f"time column {self.time!r} of source {source!r} is null in row {first} of the batch; drop or fill it"
+            )
         policy, progress = self.sources[source], self._progress[source]
         measure.check(column, f"time column {self.time!r} of source {source!r}")
         times = measure.words(column)
@@ -133,7 +138,7 @@ class Union(TakesTurns):
         self._check_source(source)
         if self._measure is None or self._schema is None:
             raise ValueError("push rows first: the type of the time column is known from them")
-        mark = self._measure.instant(watermark, "watermark")
+        mark = self._measure.watermark(watermark, "watermark")
         self._marks[source] = max(mark, self._marks.get(source, mark))
         empty = no_rows(self._schema)
         return UnionOutput(empty.append_column(self.source, pa.array([], pa.string())), self._least())

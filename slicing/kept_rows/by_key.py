@@ -25,7 +25,7 @@ from slicing.reducing.batch import Rows
 from slicing.system.arrays import NONE, Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.rows.row_table import OF_ALL, OF_KEY, RANK, RowTable
+from slicing.windows.rows.row_table import OF_ALL, OF_KEY, RANK, SINCE, RowTable
 
 _NO_ROWS, _NONE_ARRIVED, _NONE_QUIET = FinalRows(), Arrived(), Quiet()
 
@@ -77,6 +77,11 @@ class KeyRows:
         if stamps:
             rows = but(rows, stamps=stamps)
         return but(self, waiting=waiting.added(self.waiting, rows), arrived=arrived)
+
+    def earliest(self) -> int:
+        """No window that is still open ends before this; FOREVER if no final row is kept."""
+        since = [int(run.fact(SINCE).min()) for run in self.final.of(None)]
+        return min([*since, *(stream.latest for stream in self.streams if len(stream.store))], default=FOREVER)
 
     def steps(self, until: int) -> list[int]:
         """Times at which to look on the way, so that not too many rows are sorted by key and shown at once."""

@@ -18,6 +18,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.ways import Closing
 from slicing.columns.keys import KeyTable
 from slicing.columns.lazy import lazy
+from slicing.columns.names import free
 from slicing.columns.order import alike, distinct, none
 from slicing.query.plan import Plan
 from slicing.query.spec import Spec
@@ -66,9 +67,7 @@ class Axis:
 
 def _lying(plan: Plan, windows: dict[int, OnAxis]) -> Plan:
     """The query along an axis."""
-    time, spec = "place", plan.spec
-    while time in plan.types:
-        time += "_"
+    time, spec = free("place", plan.types), plan.spec
     lying = {plan.names[number]: sliding(w.size, w.every) for number, w in windows.items()}
     aggs, emit = dict(spec.aggs), spec.emit  # these decide which partials are kept
     axis_spec = Spec(time, lying, aggs, by=spec.by, sequence=spec.sequence, watermark=manual(), emit=emit)

@@ -35,7 +35,7 @@ from slicing.storage.session_store import store_for
 from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.system.frozen_map import FrozenMap
-from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
+from slicing.windows.bounds import BEGIN, END, LIMIT, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import Session, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.edges import EdgeSet
@@ -259,7 +259,9 @@ def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
     if edges.gapless:
         found = [run.end for store in state.stores for run in store.runs]
         ends = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
-        due = edges.due(np.unique(np.minimum(ends, edges.next_live(np.array([newest]), BEGIN))), BEGIN, END)
+        inside = _last_inside(edges, cut, ends, newest)  # windows that end there hold a part of a slice
+        ends = np.minimum(ends, edges.next_live(np.array([newest]), BEGIN))
+        due = edges.due(np.unique(np.append(ends, inside)), BEGIN, END)
     elif isinstance(bound, BoundFixed):
         due = edges.due(np.array([bound.end]), BEGIN, END)
     else:  # windows may lie inside of a slice
@@ -272,6 +274,24 @@ def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
     emitted = BEGIN if state.watermark is None or not old.spec.revises else state.watermark
     whole = (due.end > emitted) & (due.start >= held) & edge(due.start) & ((due.end > newest) | edge(due.end))
     return max(held, int(due.start[~whole].max()) + 1) if not whole.all() else held
+
+
+def _last_inside(edges: EdgeSet, cut: EdgeSet, ends: Ints, newest: int) -> Ints:
+    """The last edge inside of each slice that has any, up to the newest row. The slices end at ``ends``, edges of
+    ``cut``."""
+    last = np.minimum(ends, newest + 1)
+    low, high = (
+        np.full(ends.size, -LIMIT),
+        last - 1,
+    )  # behind ``low`` comes an edge inside, behind ``high`` none
+    some = edges.next_live(low, BEGIN) < last
+    ends, last, low, high = ends[some], last[some], low[some], high[some]
+    while (high - low > 1).any():
+        middle = low + (high - low) // 2
+        is_before = edges.next_live(middle, BEGIN) < last
+        low, high = np.where(is_before, middle, low), np.where(is_before, high, middle)
+    found = edges.next_live(low, BEGIN)
+    return found[cut.next_live(found, BEGIN) == ends]
 
 
 # --- what is remembered, in the new plan's terms --------------------------------------------------------------------

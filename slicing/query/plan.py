@@ -465,7 +465,7 @@ class Plan:
         arrivals only order rows of one time."""
         return self.spec.revises or self.early.paned
 
-    @lazy
+    @property
     def packs(self) -> bool:
         """Whether runs that are no longer merged are packed: cells are all words, and a slice has many cells."""
         return bool(self.spec.by) and self.words and not self.eager
@@ -481,10 +481,15 @@ class Plan:
         """Whether all parts of a cell are words, and a slice has one cell for each key."""
         return all([isinstance(lane.kind, int) for lane in self.lanes]) and self.cells.a_cell_a_key
 
-    @lazy
+    @property
     def wide(self) -> bool:
         """Whether a cell has so many words that packed runs are unpacked again at each use."""
-        return sum(width(lane.kind) for lane in self.lanes) >= self.policy.packed_words
+        return self.cell_words >= self.policy.packed_words
+
+    @lazy
+    def cell_words(self) -> int:
+        """How many words the partials of a cell have."""
+        return sum(width(lane.kind) for lane in self.lanes)
 
     @lazy
     def removable(self) -> frozenset[Lane]:
@@ -522,13 +527,13 @@ class Plan:
     @property
     def eager(self) -> bool:
         """Whether the runs of the store have trees for windows of very many slices."""
-        return self.combine == EAGER or (self.combine == AUTO and self._deep)
+        return self.combine == EAGER or (self.combine == AUTO and self.slides >= self.policy.tree_slides)
 
     @lazy
-    def _deep(self) -> bool:
-        """Whether a window slides over so many slices that a tree pays even for few windows."""
+    def slides(self) -> int:
+        """The most slides that a window spans, if windows are sums of slices' cells; otherwise 0."""
         periodic = [bound.periodic for bound in self.bounds if bound.periodic is not None]
-        return self.adds_up and any(size >= self.policy.tree_slides * every for size, every, _ in periodic)
+        return max([size // every for size, every, _ in periodic if self.adds_up], default=0)
 
     @property
     def combine(self) -> str:

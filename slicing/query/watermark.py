@@ -6,9 +6,9 @@ progress, so that a push that fails leaves the operator with its old one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, pa
 from slicing.times.measure import Measure
 
 Span = Duration | int
+Ticks = TypeVar("Ticks")
 
 _NONE: Ints = np.empty(0, np.int64)
 _FAR = (1 << 62) + (1 << 61)  # the limit of times (slicing.windows.bounds.LIMIT); spans are shorter than 2**60
@@ -414,6 +415,19 @@ def later(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
+
+
+def fitting(given: Sequence[object], in_ticks: Callable[[object], Ticks]) -> list[Ticks]:
+    """Watermarks from before the first rows, in ticks. One that does not fit the time column is left out if a later one
+    fits."""
+    found: list[Ticks] = []
+    for number, watermark in enumerate(given, 1):
+        try:
+            found.append(in_ticks(watermark))
+        except (TypeError, ValueError) as error:
+            if number == len(given):
+                raise type(error)(f"{error}. It was given by advance before the first push: advance again") from None
+    return found
 
 
 def _largest(times: Ints) -> int | None:

@@ -89,7 +89,7 @@ def output(
         more = _held_beside(state)
         slices, cells, kept, size = slices + more[0], cells + more[1], kept + more[2], size + more[3]
     held = {"slices": slices, "cells": cells, "kept": kept, "keys": given, "bytes": size, "windows": windows.num_rows}
-    reached = state.reached if state.postponed or state.held is not None else state.watermark
+    reached = state.reached
     if reached is None:
         return Output(windows, late, Stats(counted.counts | held), None)
     watermark = reached if plan.measure.is_integer else plan.measure.value(reached)

@@ -158,19 +158,23 @@ class Measure:
 
         For a column with a zone, a time without a zone is UTC. For a column without one, a time with a zone raises.
         """
-        value = np.datetime64(*value) if isinstance(value, list) else without_arrow(value)  # as ``plain_moment`` has it
-        if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
-            word = int(value)
-        elif self.is_integer:
-            raise TypeError(
-                f"{argument} must be a whole number, as the time column is of type {self.type}; got {value!r}"
-            )
-        else:
-            word = self._words_of(self.moment_ns(value, argument), argument, repr(value))
+        word = self.watermark(value, argument)
         low, high = self.range
         if not low <= word <= high:
             raise ValueError(f"{argument} must fit a time column of type {self.type}; got {value!r}")
         return word
+
+    def watermark(self, value: object, argument: str) -> int:
+        """An instant as a word, which the column need not be able to hold: a watermark less a delay may lie before all
+        its times."""
+        value = np.datetime64(*value) if isinstance(value, list) else without_arrow(value)  # as ``plain_moment`` has it
+        if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
+            return int(value)
+        if self.is_integer:
+            raise TypeError(
+                f"{argument} must be a whole number, as the time column is of type {self.type}; got {value!r}"
+            )
+        return self._words_of(self.moment_ns(value, argument), argument, repr(value))
 
     def scalar(self, word: int) -> pa.Scalar:
         """A word as a scalar of the column's type."""
@@ -183,6 +187,12 @@ class Measure:
     def words(self) -> Callable[[pa.Array], Words]:
         """Reads a column as read-only int64 (``whole_numbers``)."""
         return functools.partial(whole_numbers, dtype=self._storage)
+
+    def marks(self, times: pa.Array) -> Words:
+        """Watermarks of keys as words. No time comes behind the largest word, so a mark beyond it is that word."""
+        if self.is_uint64 and len(times):
+            times = pc.min_element_wise(times, pa.scalar(MAX_WORD, pa.uint64()))
+        return self.words(times)
 
     def array(self, words: Words, null: NDArray[np.bool_] | None = None) -> pa.Array:
         """Words as a column of this type, sharing memory if it is 64 bits wide; `null` marks nulls."""

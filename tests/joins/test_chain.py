@@ -12,6 +12,11 @@ import slicing as sl
 
 ORIGINS = (0, 1_700_000_000_000_000_000, -(2**62))
 WINDOWS = (sl.tumbling(10), sl.sliding(12, 5), sl.session(4), sl.cumulate(20, 5))
+AT_ROWS = (
+    *(sl.punctuation("p"), sl.punctuation("p", per_key=False), sl.frame("p", "q"), sl.frame("p", "q", partial=True)),
+    *(sl.rows(3), sl.rows(4, 2, partial=True), sl.rows(4, 2, partial=True, per_key=False), sl.last_rows(2, 5)),
+    *(sl.per_row(4), sl.per_row(before=2, after=9), sl.whole()),
+)
 
 
 def rows_of(tables: list[pa.Table]) -> list[tuple]:
@@ -45,6 +50,87 @@ def test_windows_of_windows_are_those_of_all_windows(window: object, time: str) 
         early += sum(table.num_rows for table in found)
         assert rows_of([*found, op.flush().windows]) == rows_of([wanted]), seed
     assert early > 40, "windows of windows come while the stream goes on"
+
+
+@pytest.mark.parametrize("idle", [None, 15])
+@pytest.mark.parametrize("window", AT_ROWS, ids=repr)
+def test_no_window_that_ends_at_a_row_is_late_for_the_next_operator(window: object, idle: int | None) -> None:
+    """Keys end at different times, and windows that a later row or the end completes end long before the watermark."""
+    if idle and not getattr(window, "per_key", True):
+        return  # the whole stream is never idle: a spec refuses it
+    first = sl.Spec("t", {"w": window}, {"n": sl.count()}, by="k", watermark=sl.bounded(6), idle=idle)
+    second = sl.Spec("window_end", {"h": sl.tumbling(7)}, {"s": sl.sum("n")}, by="k", watermark=sl.manual())
+    early = 0
+    for seed in range(20):
+        rng = random.Random(seed)
+        at, times = rng.choice(ORIGINS), []
+        for _ in range(60):
+            at += rng.choice([0, 1, 3, 20])
+            times.append(at - rng.randint(0, 5))
+        columns = {"p": [rng.random() < 0.3 for _ in times], "q": [rng.random() < 0.3 for _ in times]}
+        data = pa.table({"t": times, "k": [rng.choice("abc"[: 1 + i // 15]) for i in range(60)], **columns})
+        alone, op = sl.Operator(first), sl.chain(sl.Operator(first), sl.Operator(second))
+        windows, found = [], []
+        for row in range(0, 60, 7):
+            windows.append(alone.push(data.slice(row, 7)).windows)
+            out = op.push(data.slice(row, 7))
+            assert out.late.num_rows == 0
+            found.append(out.windows)
+        early += sum(table.num_rows for table in found)
+        last = op.flush()
+        assert last.late.num_rows == 0
+        of_windows = sl.aggregate(pa.concat_tables([*windows, alone.flush().windows]), second)
+        assert rows_of([*found, last.windows]) == rows_of([of_windows]), seed
+    assert early > 20 or isinstance(window, type(sl.whole())), "windows of windows come while the stream goes on"
+
+
+def test_rows_that_are_late_for_the_first_operator_are_in_outputs() -> None:
+    first = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(0))
+    second = sl.Spec("window_start", {"h": sl.tumbling(100)}, {"s": sl.sum("n")}, watermark=sl.manual())
+    op = sl.chain(sl.Operator(first), sl.Operator(second))
+    assert op.outputs == ()
+    op.push(pa.table({"t": [1, 30]}))
+    out = op.push(pa.table({"t": [2, 31, 3]}))
+    assert out.late.num_rows == 0 and op.outputs[-1] is out
+    assert op.outputs[0].late.to_pylist() == [{"t": 2, "reason": "late"}, {"t": 3, "reason": "late"}]
+    with pytest.raises(TypeError, match="its columns are x"):
+        op.push(pa.table({"x": [1]}))
+    assert op.outputs[-1] is out, "a refused push changes nothing"
+
+
+def test_a_restored_chain_takes_options_of_its_operators() -> None:
+    first = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(0))
+    second = sl.Spec("window_start", {"h": sl.tumbling(10)}, {"s": sl.sum("n")}, watermark=sl.manual())
+    op = sl.chain(sl.Operator(first), sl.Operator(second))
+    op.push(pa.table({"t": [5]}))
+    op = sl.Chain.restore([first, second], op.snapshot(), options=[{"max_windows_per_push": 1}, {}])
+    op.push(pa.table({"t": [15, 25, 35, 45]}))
+    assert op.outputs[0].windows.num_rows == 1, "of four windows that close"
+    with pytest.raises(ValueError, match="options must have a dict for each of the 2 specs; got 1"):
+        sl.Chain.restore([first, second], op.snapshot(), options=[{}])
+
+
+def test_parts_go_into_a_rollup_only() -> None:
+    parts = sl.Spec("t", {"w": sl.tumbling(60)}, {"n": sl.count()}, trigger=sl.each_push(), emit="parts")
+    rollup = sl.rollup_spec(parts, {"h": sl.tumbling(3600)})
+    op = sl.chain(sl.Operator(parts), sl.Operator(rollup))
+    op.push(pa.table({"t": [1, 2]}))
+    op.push(pa.table({"t": [3, 70]}))
+    assert op.flush().windows["n"].to_pylist() == [4]
+    other = sl.Spec("window_start", {"h": sl.tumbling(3600)}, {"n": sl.max("n")}, watermark=sl.manual())
+    with pytest.raises(ValueError, match="would take each part for a window"):
+        sl.chain(sl.Operator(parts), sl.Operator(other))
+
+
+@pytest.mark.parametrize("type", [pa.uint8(), pa.uint32(), pa.uint64(), pa.int8()])
+def test_a_watermark_before_all_times_of_the_type_reaches_the_next_operator(type: pa.DataType) -> None:
+    least = -120 if type == pa.int8() else 0
+    windows = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(50))
+    second = sl.Spec("window_start", {"h": sl.tumbling(20)}, {"s": sl.sum("n")}, watermark=sl.manual())
+    op = sl.chain(sl.Operator(windows), sl.Operator(second))
+    found = [op.push(pa.table({"t": pa.array([least + t], type)})).windows for t in (3, 15, 90)]
+    assert sum(table.num_rows for table in found) == 1
+    assert sum(row["s"] for table in [*found, op.flush().windows] for row in table.to_pylist()) == 3
 
 
 def test_an_aggregate_over_a_join() -> None:

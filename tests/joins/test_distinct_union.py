@@ -220,7 +220,7 @@ def test_what_a_union_refuses() -> None:
         union.push("c", pa.table({"t": [5], "v": [1]}))
     with pytest.raises(ValueError, match="must have the same columns; 'v' is not alike"):
         union.push("b", pa.table({"t": [5], "v": [1.5]}))
-    with pytest.raises(ValueError, match="time column 't' of source 'b' has null times"):
+    with pytest.raises(ValueError, match="time column 't' of source 'b' is null in row 0"):
         union.push("b", pa.table({"t": pa.array([None], pa.int64()), "v": [1]}))
     with pytest.raises(ValueError, match="must have the same columns; table 1 has t"):
         sl.union([pa.table({"t": [1], "v": [2]}), pa.table({"t": [1]})])
@@ -287,3 +287,48 @@ def test_a_unions_watermark_before_all_instants_is_the_first_one() -> None:
     union = sl.Union({"a": sl.bounded("10ns")}, time="t")
     times = pa.array([2 - (1 << 63)], pa.int64()).cast(pa.timestamp("ns"))
     assert union.push("a", pa.table({"t": times})).watermark == np.datetime64(1 - (1 << 63), "ns")
+
+
+@pytest.mark.parametrize("keep", ["first", "last", "any"])
+@pytest.mark.parametrize("watermark", [sl.per_source("src", 5), sl.punctuated("m")], ids=repr)
+def test_the_watermark_of_distinct_may_read_columns_of_its_own(watermark: object, keep: str) -> None:
+    spec = sl.DistinctSpec("id", "t", sl.tumbling(10), keep, watermark=watermark)
+    rows = {"t": [1, 2, 12, 30], "id": ["a", "a", "a", "b"], "src": ["x"] * 4, "m": [None, None, None, 25]}
+    op = sl.Distinct(spec)
+    found = [op.push(pa.table(rows)).rows, op.flush().rows]
+    assert sorted(t for table in found for t in table["t"].to_pylist()) == [2 if keep == "last" else 1, 12, 30]
+
+
+@pytest.mark.parametrize("keep", ["first", "last", "any"])
+def test_no_name_of_a_column_is_taken_by_distinct(keep: str) -> None:
+    names = ["__row", "__place", "__least", "reason"]
+    rows = pa.table({"t": [5, 100, 7], "__row": ["a", "b", "c"], "__place": [1, 2, 3], "__least": [4, 5, 6]})
+    rows = rows.append_column("reason", pa.array(["x", "y", "z"]))
+    for on in ("__row", "__place", "__least"):
+        op = sl.Distinct(sl.DistinctSpec(on, "t", sl.tumbling(10), keep, watermark=sl.bounded(0)))
+        out, late, rest = op.push(rows.slice(0, 2)), op.push(rows.slice(2)), op.flush()
+        assert late.late.column_names == ["t", *names, "late_reason"]
+        assert late.late.to_pylist() == [{**rows.slice(2).to_pylist()[0], "late_reason": "late"}]
+        found = [row for table in (out.rows, late.rows, rest.rows) for row in table.to_pylist()]
+        assert found == rows.slice(0, 2).to_pylist()
+    assert sl.distinct(rows, "__row", "t", 3).to_pylist() == rows.take([0, 2, 1]).to_pylist()
+
+
+def test_a_key_of_distinct_is_named_once() -> None:
+    with pytest.raises(ValueError, match="on names column 'k' twice"):
+        sl.DistinctSpec(["k", "k"], "t", sl.tumbling(10))
+
+
+def test_a_window_is_remembered_until_the_watermark_has_passed_it() -> None:
+    """A row that comes at the last moment is not taken for the first of its key and window."""
+    op = sl.Distinct(sl.DistinctSpec("k", "t", sl.tumbling(10), "any", watermark=sl.manual()))
+    keys = [f"k{i}" for i in range(8)]
+    assert op.push(pa.table({"t": [9] * 8, "k": keys})).rows.num_rows == 8
+    op.advance(9)
+    assert op.push(pa.table({"t": [9] * 8, "k": keys})).rows.num_rows == 0
+
+
+def test_a_null_time_in_a_union_is_told_with_its_row() -> None:
+    union = sl.Union({"a": sl.bounded(0)}, time="t")
+    with pytest.raises(ValueError, match="time column 't' of source 'a' is null in row 1"):
+        union.push("a", pa.table({"t": [1, None]}))

@@ -1018,3 +1018,76 @@ def test_a_row_whose_window_does_not_fit_the_time_column_is_refused_with_its_pus
             op.push_left(rows("a", 3))
     found = [op.push(rows("a", 30), rows("b", 31)), op.push_left(rows("a", 50)), op.flush()]
     assert sum(out.rows.num_rows for out in found) == {"left": 2, "inner": 1, "full": 2, "semi": 1, "anti": 2}[how]
+
+
+def test_a_refused_call_of_a_join_leaves_no_key() -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5), watermark=sl.manual()))
+    op.push(pa.table({"t": [1], "k": ["a"]}), pa.table({"t": [2], "k": ["a"]}))
+    known = len(op._state.keys)
+    new = pa.table({"t": [5, 6], "k": ["x", "y"]})
+    with pytest.raises(TypeError, match="left watermark must be a whole number"):
+        op.advance(left="bad", left_marks=new)
+    with pytest.raises(ValueError, match="column 'k' is missing in right_marks"):
+        op.advance(left_marks=new, right_marks=pa.table({"t": [1]}))
+    with pytest.raises(TypeError, match="column 'k' was string in the first batch"):
+        op.push(new, pa.table({"t": [1], "k": [5]}))
+    assert len(op._state.keys) == known
+    assert op.push(new, new).stats.joined + op.flush().stats.joined >= 2
+
+
+def test_a_push_that_fails_behind_its_keys_leaves_none() -> None:
+    where = pc.field("v") > 0
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5), where=where, watermark=sl.bounded(0)))
+    rows = pa.table({"t": [1], "k": ["a"], "v": [1]})
+    op.push(rows, rows.drop_columns(["v"]))
+    before, keys = op.snapshot(), len(op._state.keys)
+    worked, op._worked = op._worked, None
+    with pytest.raises(TypeError):
+        op.push_left(pa.table({"t": [2, 3], "k": ["x", "y"], "v": [1, 1]}))
+    op._worked = worked
+    assert len(op._state.keys) == keys and op.snapshot() == before
+
+
+def test_a_users_column_may_have_any_name() -> None:
+    lefts = pa.table({"t": [1, 9], "k": ["a", "b"], "row": [5, 6], "reason": ["x", "y"]})
+    rights = pa.table({"t": [1], "k": ["a"], "row_": [3]})
+    asked = {"on": "k", "time": "t", "within": (0, 5), "how": "inner"}
+    found = sl.join(lefts, rights, **asked, where=pc.field("row") > pc.field("row_"))
+    assert found["row"].to_pylist() == [5]
+    found = sl.join(lefts, rights.rename_columns(["t", "k", "row of"]), **asked, where=pc.field("row of") > 0)
+    assert found.num_rows == 1
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5), watermark=sl.bounded(0)))
+    op.push_left(lefts)
+    late = op.push_left(lefts.slice(0, 1)).late_left
+    assert late.column_names == ["t", "k", "row", "reason", "late_reason"]
+    assert late["late_reason"].to_pylist() == ["late"] and late["reason"].to_pylist() == ["x"]
+
+
+def test_errors_of_two_sides_name_the_side() -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5)))
+    rows = pa.table({"t": [1], "k": ["a"]})
+    with pytest.raises(TypeError, match=r"^right must be"):
+        op.push(rows, 5)
+    with pytest.raises(ValueError, match="column 'k' is missing in the right side"):
+        op.push(rows, rows.drop_columns(["k"]))
+    with pytest.raises(TypeError, match="policy must be"):
+        sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5)), policy=5)
+    op.push(rows, rows)
+    with pytest.raises(TypeError, match=r"^left_marks must be"):
+        op.advance(left_marks=5)
+
+
+def test_bytes_of_a_join_count_pairs_that_wait() -> None:
+    op = sl.JoinOperator(sl.JoinSpec([], "t", (0, 5), watermark=sl.manual()), max_rows_per_push=10)
+    n = 20_000
+    out = op.push(pa.table({"t": range(n)}), pa.table({"t": range(n)}))
+    assert out.stats.pending > n // 2
+    assert out.stats.bytes > 20 * out.stats.pending
+
+
+def test_marks_of_keys_of_unsigned_times_beyond_64_bits() -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5), how="left", watermark=(sl.manual(), sl.manual())))
+    left = pa.table({"t": pa.array([5], pa.uint64()), "k": ["a"]})
+    op.push(left, left.slice(0, 0))
+    marks = pa.table({"t": pa.array([2**63 + 5], pa.uint64()), "k": ["a"]})
+    assert op.advance(right_marks=marks).rows.num_rows == 1

@@ -406,3 +406,42 @@ def test_sessions_that_lie_farther_apart_than_a_word_all_end(far: int) -> None:
         op.push(pa.table({"t": [far + 7000 + 100 * at], "k": [keys + at]}))
         ended += op.advance(reached).windows.num_rows
     assert ended + op.flush().windows.num_rows == keys + 7
+
+
+def test_a_watermark_before_the_first_push_that_does_not_fit_is_told_and_replaced() -> None:
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.manual()))
+    op.advance("2024-01-01")
+    with pytest.raises(TypeError, match=r"got '2024-01-01'\. It was given by advance before the first push"):
+        op.push(pa.table({"t": [1]}))
+    op.advance(5)
+    out = op.push(pa.table({"t": [1, 7]}))
+    assert (out.watermark, out.stats.windowed) == (5, 2)
+
+
+def test_keys_that_are_kept_only_to_fill_gaps_are_not_forgotten() -> None:
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10, fill=True)}, {"n": sl.count()}, by="k"))
+    op.push(pa.table({"t": [1], "k": ["q"]}))
+    outs = [op.push(pa.table({"t": [20 * i] * 300, "k": [f"k{i}_{j}" for j in range(300)]})) for i in range(1, 12)]
+    outs.append(op.push(pa.table({"t": [500], "k": ["q"]})))
+    found = [row for out in outs for row in out.windows.to_pylist() if row["k"] == "q"]
+    assert [row["window_start"] for row in found] == list(range(0, 500, 10))
+    assert [row["n"] for row in found] == [1] + [0] * 49
+
+
+def test_what_a_policy_chooses_is_chosen_for_each_operator() -> None:
+    """Operators of one spec share a plan, but not what follows from their policies."""
+    spec = sl.Spec("t", {"w": sl.sliding(20, every=1)}, {"n": sl.count(), "m": sl.sum("v")}, by="k")
+    rows = pa.table({"t": [0], "k": [0], "v": [0]})
+
+    def plan_of(**given: object) -> tuple[bool, bool, bool]:
+        op = sl.Operator(spec, **given)
+        op.push(rows)
+        plan = op._now.plan
+        assert sl.Operator.restore(spec, op.snapshot(), **given)._now.plan.eager == plan.eager
+        return plan.eager, plan.packs, plan.wide
+
+    for _ in range(2):
+        assert plan_of() == (False, True, False)
+        assert plan_of(policy=Policy(tree_slides=1)) == (True, False, False)
+        assert plan_of(policy=Policy(packed_words=1)) == (False, True, True)
+        assert plan_of(combine="eager store") == (True, False, False)

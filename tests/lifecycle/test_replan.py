@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -566,3 +568,56 @@ def test_a_refused_window_leaves_the_operator_as_it_was(combine: str) -> None:
         assert op.spec == asked
     op = sl.Operator.restore(asked, op.snapshot(), combine=combine)
     assert op.flush().windows.num_rows == 10
+
+
+def _all_of(window: tuple[str, int, int], low: int, high: int) -> list[tuple[int, int]]:
+    """The starts and ends of all windows that lie near these times."""
+    kind, size, every = window
+    step = size if kind == "cumulate" else every
+    starts = range((low - 2 * size) // step * step, high + 1, step)
+    ends = range(every, size + 1, every) if kind == "cumulate" else [size]
+    return [(start, start + length) for start in starts for length in ends]
+
+
+@pytest.mark.parametrize("emit", ["final", "changes"])
+def test_a_window_between_edges_is_complete_from_when_it_says(emit: str) -> None:
+    """Also if it ends, or begins, inside of a slice that holds rows."""
+    makers = {
+        "tumbling": lambda size, every: sl.tumbling(size),
+        "sliding": lambda size, every: sl.sliding(size, every=every),
+        "cumulate": lambda size, every: sl.cumulate(size, every=every),
+    }
+    begun_before = 0
+    for number in range(150):
+        rng = random.Random(number)
+        zero, delay = rng.choice([0, 1_700_000_000_000_000_000, -(2**61)]), rng.choice([3, 10, 20])
+        (old, *of_old), new = (
+            rng.choice([("tumbling", n, n), ("sliding", n, rng.randint(1, n)), ("cumulate", 3 * m, m)])
+            for n, m in ((rng.randint(1, 12), rng.randint(1, 5)) for _ in range(2))
+        )
+        spec = sl.Spec(
+            "t", {"a": makers[old](*of_old)}, {"n": sl.count()}, watermark=sl.bounded(delay), emit=emit,
+            allowed_lateness=rng.choice([0, 9]),
+        )  # fmt: skip
+        newest, times = zero + rng.randint(20, 40), list[int]()
+        for _ in range(14):
+            times.append(newest - rng.randint(0, delay))
+            newest = max(newest, times[-1] + rng.choice([0, 0, 1, 6]))
+        op, cut = sl.Operator(spec), rng.randint(1, 8)
+        op.push(pa.table({"t": times[:cut]}))
+        op.add_window("n", makers[new[0]](*new[1:]))
+        outs = [op.push(pa.table({"t": [t]})) for t in times[cut:]]
+        since = op.complete_from("n")
+        found = Counter[tuple[int, int, int]]()
+        for out in [*outs, op.flush()]:
+            assert out.stats.late == 0
+            for row in out.windows.to_pylist():
+                if row["window"] == "n":
+                    sign = -1 if row.get("op") == "-" else 1
+                    found[row["window_start"], row["window_end"], row["n"]] += sign
+        near = _all_of(new, min(times), max(times))
+        held = {(start, end, sum(start <= t < end for t in times)) for start, end in near}
+        wanted = {(s, e, n) for s, e, n in held if n and s >= since}
+        assert {window for window, count in found.items() if count} == wanted, number
+        begun_before += any(s <= max(times[:cut]) for s, _, _ in wanted)
+    assert begun_before > 20, "windows that began before they were added"

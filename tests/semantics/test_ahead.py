@@ -250,3 +250,16 @@ def test_of_a_push_the_two_latest_times_are_remembered(ordered: bool) -> None:
     op.push(pa.table({"t": np.full(100_000, 30_000)}))
     assert op._watch.moved == (30_000, None, 19_997)
     assert op._watch.moved.without_newest(3) == 19_997
+
+
+def test_a_warning_that_is_an_error_leaves_the_operator_as_it_was() -> None:
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k", watermark=sl.bounded(0)))
+    op.push(pa.table({"t": [1, 2, 100_000], "k": ["a", "a", "a"]}))
+    before, rows = op.snapshot(), pa.table({"t": range(10, 30), "k": [f"k{i}" for i in range(20)]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="one row of time 100000 moved the watermark to 100000, and 20 of the 20"):
+            op.push(rows)
+    assert op.snapshot() == before
+    with pytest.warns(UserWarning, match="one row of time 100000"):
+        assert op.push(rows).late.num_rows == 20

@@ -397,3 +397,30 @@ def test_parts_of_marked_keys_are_numbered_by_key(seed: int) -> None:
             op = sl.Operator.restore(op.spec, bytes(op.snapshot()))
     got = [(row["k"], row["window_start"], sorted(row["v"]), row["revision"]) for row in op.flush().windows.to_pylist()]
     assert got == sorted(wanted.step(reached=inf), key=lambda row: (row[1], row[0])) and told
+
+
+def test_marks_of_unsigned_times_beyond_64_bits_are_marks() -> None:
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k", watermark=sl.manual()))
+    op.push(pa.table({"t": pa.array([5, 6], pa.uint64()), "k": ["a", "b"]}))
+    out = op.advance(marks=pa.table({"t": pa.array([2**63 + 5], pa.uint64()), "k": ["a"]}))
+    assert out.windows.to_pylist() == [{"window": "w", "window_start": 0, "window_end": 10, "k": "a", "n": 1}]
+    assert op.push(pa.table({"t": pa.array([7], pa.uint64()), "k": ["a"]})).late.num_rows == 1
+
+
+def test_a_snapshot_with_marks_goes_on_only_in_ways_that_marks_allow() -> None:
+    op = sl.Operator(SPEC)
+    op.push(pa.table({"t": [1, 2], "k": ["a", "b"]}))
+    op.advance(marks=pa.table({"t": [10], "k": ["a"]}))
+    for way in ({"max_windows_per_push": 1}, {"max_bytes": 10**9, "on_full": "late"}):
+        with pytest.raises(ValueError, match="keys have marks emits all windows of a key at once"):
+            sl.Operator.restore(SPEC, op.snapshot(), **way)
+
+
+SPEC = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k", watermark=sl.manual())
+
+
+def test_what_marks_refuse_is_named() -> None:
+    op = sl.Operator(SPEC)
+    op.push(pa.table({"t": [1, 2], "k": ["a", "b"]}))
+    with pytest.raises(TypeError, match=r"^marks must be"):
+        op.advance(marks=5)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
 from slicing.closing.output import Stats
-from slicing.columns.sources import one_batch
+from slicing.columns.sources import Wanted, one_batch
 from slicing.joins.arrivals import timed
 from slicing.joins.features.output import FeatureOutput
 from slicing.joins.features.plan import FeaturePlan
@@ -21,7 +20,6 @@ from slicing.joins.two_sided import Counts, Late, TwoSided, no_counts
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arguments import says_arguments
-from slicing.system.threads import thread_count
 from slicing.system.turns import in_turn
 
 
@@ -58,7 +56,7 @@ class FeatureOperator(TwoSided[FeatureOutput]):
         if not isinstance(spec, FeatureSpec):
             raise TypeError(f"FeatureOperator takes a sl.FeatureSpec; got {type(spec).__name__}")
         self.spec = spec
-        super().__init__(spec, replace(policy, threads=thread_count(threads)))
+        super().__init__(spec, policy, threads)
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
@@ -76,17 +74,18 @@ class FeatureOperator(TwoSided[FeatureOutput]):
         FeatureOutput
             Labels with their aggregates.
         """
-        return self._push({LEFT: one_batch(data)})
+        return self._push({LEFT: one_batch(data, Wanted(argument="labels"))})
 
     @in_turn
     def push_events(self, data: object) -> FeatureOutput:
         """Take events; return the labels that they complete (as :meth:`push_labels`)."""
-        return self._push({RIGHT: one_batch(data)})
+        return self._push({RIGHT: one_batch(data, Wanted(argument="events"))})
 
     @in_turn
     def push(self, labels: object, events: object) -> FeatureOutput:
         """Take labels and events, judged by the watermarks before the push; return the labels that are complete."""
-        return self._push({LEFT: one_batch(labels), RIGHT: one_batch(events)})
+        left, right = one_batch(labels, Wanted(argument="labels")), one_batch(events, Wanted(argument="events"))
+        return self._push({LEFT: left, RIGHT: right})
 
     @in_turn
     def advance(
