@@ -125,8 +125,8 @@ def window_aggregate(
         check_types(frame.schema, spec.columns())
     schema = _columns(plans.schema_of(data, frame), spec, late_path is not None and frame.isStreaming)
     late_path = None if late_path is None else absolute(late_path)
-    read = data.format if isinstance(data, FileRows) else None
-    laid_out: dict[str, Any] = {"late_path": late_path, "format": read, "wide": wide, "max_bytes": max_bytes}
+    read = data.reading if isinstance(data, FileRows) else None
+    laid_out: dict[str, Any] = {"late_path": late_path, "reading": read, "wide": wide, "max_bytes": max_bytes}
     job = Job(spec, schema, count, prompt=progress == "prompt", **laid_out)
     if frame.isStreaming:
         watch(spark)

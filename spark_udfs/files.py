@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,10 +17,12 @@ from spark_udfs.types import arrow_schema, conformed, given_schema
 
 FORMATS = ("parquet", "arrow", "csv", "json")
 ROWS_AT_ONCE = 1 << 18
-# as Spark reads it: an empty field is null, two quotes are an empty text
-_CSV = ds.CsvFileFormat(
-    convert_options=csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
-)
+SOURCE_OPTIONS = (  # of Spark's file source
+    "maxFilesPerTrigger", "maxBytesPerTrigger", "maxCachedFiles", "latestFirst", "maxFileAge", "fileNameOnly",
+    "cleanSource", "sourceArchiveDir", "pathGlobFilter", "recursiveFileLookup", "modifiedBefore", "modifiedAfter",
+    "ignoreMissingFiles",
+)  # fmt: skip
+CSV_OPTIONS = ("sep", "delimiter", "header", "nullValue", "quote")
 # the columns of the source; content is not read
 _LISTED = StructType(
     [
@@ -30,6 +32,52 @@ _LISTED = StructType(
         StructField("content", BinaryType(), True),
     ]
 )
+
+
+@dataclass(frozen=True)
+class Csv:
+    """How CSV files are written, as Spark's options say it."""
+
+    sep: str = ","
+    header: bool = True  # the first line has the names of columns; otherwise these are the columns of the schema
+    null: str = ""
+    quote: str = '"'
+
+    @staticmethod
+    def of(options: Mapping[str, object]) -> Csv:
+        sep = options.get("sep", options.get("delimiter", ","))
+        found = {"sep": sep, "nullValue": options.get("nullValue", ""), "quote": options.get("quote", '"')}
+        for name, value in found.items():
+            if not isinstance(value, str) or (name != "nullValue" and len(value) != 1):
+                what = "a string" if name == "nullValue" else "one character"
+                raise ValueError(f"read_files: {name} must be {what}; got {value!r}")
+        header = {"true": True, "false": False}.get(str(options.get("header", True)).lower())
+        if header is None:
+            raise ValueError(f"read_files: header must be True or False; got {options['header']!r}")
+        return Csv(found["sep"], header, found["nullValue"], found["quote"])  # type: ignore[arg-type]
+
+    def reader(self, columns: Sequence[str]) -> ds.CsvFileFormat:
+        """An empty field is null, as in Spark; so are two quotes, unless nulls are written in another way."""
+        return ds.CsvFileFormat(
+            parse_options=csv.ParseOptions(delimiter=self.sep, quote_char=self.quote),
+            read_options=csv.ReadOptions(column_names=None if self.header else list(columns)),
+            convert_options=csv.ConvertOptions(
+                null_values=["", self.null], strings_can_be_null=True, quoted_strings_can_be_null=not self.null
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How workers read files."""
+
+    format: str
+    missing: str
+    csv: Csv
+    columns: tuple[str, ...]  # all of the schema, of which a query needs some
+
+    def file_format(self) -> str | ds.FileFormat:
+        return self.csv.reader(self.columns) if self.format == "csv" else self.format
 
 
 @dataclass(frozen=True)
@@ -44,6 +92,10 @@ class FileRows:
         The columns of the rows, as an Arrow schema.
     format
         The format of the files.
+    missing
+        What a column is that a file does not have.
+    csv
+        How CSV files are written.
 
     Examples
     --------
@@ -54,6 +106,13 @@ class FileRows:
     paths: DataFrame  # one column: the path of each file
     schema: pa.Schema
     format: str
+    missing: str = "error"
+    csv: Csv = Csv()
+
+    @property
+    def reading(self) -> Reading:
+        """How workers read the files."""
+        return Reading(self.format, self.missing, self.csv, tuple(self.schema.names))
 
 
 @says_arguments
@@ -63,6 +122,7 @@ def read_files(
     schema: StructType | pa.Schema | str | None = None,
     format: str = "parquet",
     streaming: bool = True,
+    missing: str = "error",
     **options: object,
 ) -> FileRows:
     """The rows of the files under ``path``, for :func:`window_aggregate`.
@@ -82,8 +142,12 @@ def read_files(
         ``"parquet"``, ``"arrow"``, ``"csv"`` or ``"json"``.
     streaming : bool
         False: all files at once, as a batch.
+    missing : str
+        What a column of the schema is that a file does not have: ``"error"`` refuses the file, ``"null"`` takes nulls,
+        as for files from before a column was added. In a JSON file, a column without values is always null.
     options
-        Options of Spark's file source, such as ``maxFilesPerTrigger=100``.
+        Options of Spark's file source, such as ``maxFilesPerTrigger=100``. For CSV files also Spark's ``sep`` (or
+        ``delimiter``), ``header`` (here True by default: the first line has the names), ``nullValue`` and ``quote``.
 
     Returns
     -------
@@ -103,13 +167,27 @@ def read_files(
     [Row(window_end=10, k='a', s=3)]
     """
     choice(format, "format", FORMATS)
+    choice(missing, "missing", ("error", "null"))
+    known = {name.lower(): name for name in (*SOURCE_OPTIONS, *(CSV_OPTIONS if format == "csv" else ()))}
+    unknown = [name for name in options if name.lower() not in known]
+    if unknown:
+        raise ValueError(
+            f"read_files takes no option {unknown[0]}={options[unknown[0]]!r} for {format} files; it takes "
+            f"{', '.join(known.values())}. Other options need Spark's own reader, whose rows window_aggregate takes too"
+        )
+    named = {known[name.lower()]: value for name, value in options.items()}
+    written = Csv.of(named)
+    if format == "csv" and not written.header and schema is None:
+        raise ValueError("read_files: CSV files without a header need schema=, with all their columns in order")
     reader = (spark.readStream if streaming else spark.read).format("binaryFile")
-    for name, value in options.items():
-        reader = reader.option(name, str(value))
-    return FileRows(reader.schema(_LISTED).load(path).select("path"), _schema(path, schema, format), format)
+    for name, value in named.items():
+        if name in SOURCE_OPTIONS:
+            reader = reader.option(name, str(value))
+    columns = _schema(path, schema, written.reader(()) if format == "csv" else format)
+    return FileRows(reader.schema(_LISTED).load(path).select("path"), columns, format, missing, written)
 
 
-def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str) -> pa.Schema:
+def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str | ds.FileFormat) -> pa.Schema:
     if isinstance(schema, str):
         schema = StructType.fromDDL(schema)
     if isinstance(schema, StructType):
@@ -126,7 +204,7 @@ def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str)
     return given_schema(schema)
 
 
-def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: str) -> Iterator[pa.RecordBatch]:
+def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, reading: Reading) -> Iterator[pa.RecordBatch]:
     """The rows of the files named in the batches, in the columns of the schema."""
     for batch in batches:
         for path in batch.column(0).to_pylist():
@@ -134,17 +212,17 @@ def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: str) -> I
             if system.get_file_info(inside).size == 0:  # no rows, as in Spark
                 continue
             try:
-                for rows in _rows_in(system, inside, schema, format):
+                for rows in _rows_in(system, inside, schema, reading):
                     yield conformed(rows, schema)
             except (ValueError, pa.ArrowException, KeyError) as error:
                 raise ValueError(
-                    f"{path} cannot be read as {format} with columns {', '.join(schema.names)}: {error}"
+                    f"{path} cannot be read as {reading.format} with columns {', '.join(schema.names)}: {error}"
                 ) from error
 
 
-def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, format: str) -> Iterator[pa.RecordBatch]:
+def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Reading) -> Iterator[pa.RecordBatch]:
     """Rows of one file. Text is parsed as the wanted types; a typed file is read in its own types and cast, checked."""
-    if format == "json":  # a dataset loses the only line of a file without a line end
+    if reading.format == "json":  # a dataset loses the only line of a file without a line end
         with system.open_input_stream(path) as stream:
             if hasattr(json, "open_json"):
                 batches = json.open_json(stream, parse_options=_parsed(schema))
@@ -153,9 +231,23 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, format: str) -
             for batch in batches:
                 yield batch.select(schema.names)
         return
-    given = {"format": _CSV, "schema": schema} if format == "csv" else {"format": format}
-    data = ds.dataset([path], filesystem=system, **given)
-    yield from data.scanner(columns=schema.names, batch_size=ROWS_AT_ONCE).to_batches()
+    format = reading.file_format()
+    data = ds.dataset([path], filesystem=system, format=format)
+    found = data.schema.names
+    missing = [name for name in schema.names if name not in found]
+    if missing and reading.missing == "error":
+        raise ValueError(
+            f"column {missing[0]!r} is missing in the file; its columns are {', '.join(found)}. Write files with all "
+            "columns, or give read_files missing='null' to take nulls for it"
+        )
+    if reading.format == "csv":
+        known = [schema.field(name) if name in schema.names else data.schema.field(name) for name in found]
+        data = ds.dataset([path], filesystem=system, format=format, schema=pa.schema(known))
+    there = [name for name in schema.names if name not in missing]
+    for batch in data.scanner(columns=there, batch_size=ROWS_AT_ONCE).to_batches():
+        nulls = {name: pa.nulls(batch.num_rows, schema.field(name).type) for name in missing}
+        columns = dict(zip(there, batch.columns, strict=True)) | nulls
+        yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema.names)
 
 
 def _parsed(schema: pa.Schema) -> json.ParseOptions:

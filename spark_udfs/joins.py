@@ -18,7 +18,7 @@ from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.filesystems import absolute
 from spark_udfs import plans
 from spark_udfs.engines import JOINS
-from spark_udfs.files import FileRows, read
+from spark_udfs.files import FileRows, Reading, read
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
 from spark_udfs.policy import DEFAULT, Policy
@@ -146,7 +146,7 @@ def two_frames(
         spec = replace(spec, watermark=(manual(), manual()), idle=None)
     if spread is not None:
         Spread(spec, plan_of(spec, *schemas), spread)
-    formats = tuple(data.format if isinstance(data, FileRows) else None for data in sides)
+    readings = tuple(data.reading if isinstance(data, FileRows) else None for data in sides)
     files = None
     if streams:
         watch(spark)
@@ -154,10 +154,10 @@ def two_frames(
         kept_as = spec.fingerprint(), kept.keep_versions, spans, kept.hold_bytes
         files = plans.files_of(kept.state, kept.name, count, *kept_as)
     late_path = None if kept.late_path is None or not streams else absolute(kept.late_path)
-    job = kind(spec, count, files, late_path, formats, kept.progress == "prompt", spread, pieces)
+    job = kind(spec, count, files, late_path, readings, kept.progress == "prompt", spread, pieces)
     sent_as, collected = (PACKED if streams else PIECES), []
     for side, (frame, stage) in enumerate(zip(frames, (collect_left, collect_right), strict=True)):
-        frame = frame if formats[side] else plans.numbered(frame, schemas[side].names)
+        frame = frame if readings[side] else plans.numbered(frame, schemas[side].names)
         collected.append(frame.mapInArrow(errors_as_rows(stage, job, reads=True), spark_schema(sent_as)))
     both = collected[LEFT].unionByName(collected[RIGHT])
     if streams:
@@ -176,7 +176,7 @@ class JoinJob:
     partitions: int
     files: Files | None = None
     late_path: str | None = None
-    formats: tuple[str | None, ...] = (None, None)
+    readings: tuple[Reading | None, ...] = (None, None)
     prompt: bool = True
     spread: str | int | None = None
     pieces: int = 1
@@ -256,8 +256,8 @@ def _collected(
     if job.files is not None:
         known = judged_by(job.files, step or Step.current())
         marks = Marks(*known) if isinstance(known, tuple) else marks
-    schema, format = job.spec.schemas[side], job.formats[side]
-    rows = batches if format is None else read(batches, schema, format)
+    schema, reading = job.spec.schemas[side], job.readings[side]
+    rows = batches if reading is None else read(batches, schema, reading)
     streams = job.files is not None
     count = job.partitions if streams else job.partitions * job.pieces
 

@@ -30,7 +30,7 @@ from slicing.columns.arrow_io import no_rows, together
 from slicing.exchange import Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.engines import WINDOWS, engine
-from spark_udfs.files import read
+from spark_udfs.files import Reading, read
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by
 from spark_udfs.state import Files, Place, StateError, Written
@@ -138,7 +138,7 @@ class Job:
     partitions: int
     files: Files | None = None
     late_path: str | None = None
-    format: str | None = None  # of the files that workers read themselves
+    reading: Reading | None = None  # of files that workers read themselves
     prompt: bool = True
     wide: bool = False  # one row for each key and window end
     max_bytes: int | None = None  # the most bytes that a partition may hold
@@ -268,7 +268,7 @@ def collect(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = Non
     if job.files is not None and judged:
         known = judged_by(job.files, step or Step.current())
         watermark = known if isinstance(known, int) else None
-    rows = batches if job.format is None else read(batches, job.schema, job.format)
+    rows = batches if job.reading is None else read(batches, job.schema, job.reading)
     collector = Collector(job.spec, job.schema, watermark, judged)
     for some in gathered(rows, job.schema, job.policy):
         collector.push(some)

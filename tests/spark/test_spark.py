@@ -458,6 +458,52 @@ def test_files_read_by_workers_are_the_same_stream(spark: SparkSession, tmp_path
     assert in_order(batch) == in_order(expected.cast(batch.schema))
 
 
+CSV = [
+    ('ts,k,v\n0,a,1.5\n1,,2\n2,"",4\n3,"b,c",8\n', {"header": True}),
+    ("ts;k;v\n0;a;1.5\n1;;2\n", {"header": True, "sep": ";"}),
+    ("0|a|1.5\n1||2\n", {"header": False, "delimiter": "|"}),
+    ('ts,k,v\n0,NA,1.5\n1,,2\n2,"",4\n', {"header": "true", "nullValue": "NA"}),
+    ("ts,k,v\n0,'a,b',1.5\n", {"header": True, "quote": "'"}),
+]
+
+
+@pytest.mark.parametrize(("text", "options"), CSV, ids=lambda one: str(one)[:20] if isinstance(one, dict) else "")
+def test_csv_files_are_read_as_spark_reads_them(
+    spark: SparkSession, tmp_path: Path, text: str, options: dict[str, Any]
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text(text)
+    columns, folder = "ts long, k string, v double", str(tmp_path / "in")
+    spec = sl.Spec("ts", {"w": sl.tumbling(100)}, {"n": sl.count(), "s": sl.sum("v")}, by="k")
+    rows = read_files(spark, folder, columns, "csv", streaming=False, **options)
+    ours = window_aggregate(rows, spec, partitions=2).toArrow().select(["k", "n", "s"])
+    theirs = spark.read.schema(columns).options(**options).csv(folder).groupBy("k").agg(
+        sf.count("*").alias("n"), sf.sum("v").alias("s")
+    )  # fmt: skip
+    assert sorted(map(str, ours.to_pylist())) == sorted(map(str, theirs.toArrow().to_pylist()))
+
+
+def test_a_column_that_a_file_lacks_is_refused_or_null(spark: SparkSession, tmp_path: Path) -> None:
+    columns = "ts long, k string, extra double"
+    spec = sl.Spec("ts", {"w": sl.tumbling(100)}, {"n": sl.count(), "s": sl.sum("extra")}, by="k")
+    folders = {name: tmp_path / name for name in ("parquet", "csv")}
+    for folder in folders.values():
+        folder.mkdir()
+    pq.write_table(pa.table({"ts": [1], "k": ["a"]}), folders["parquet"] / "1.parquet")
+    pq.write_table(pa.table({"extra": [2.5], "ts": [2], "k": ["a"]}), folders["parquet"] / "2.parquet")
+    (folders["csv"] / "1.csv").write_text("ts,k\n1,a\n")
+    (folders["csv"] / "2.csv").write_text("ts,extra,k\n2,2.5,a\n")
+    for format, folder in folders.items():
+        rows = read_files(spark, str(folder), columns, format, streaming=False)
+        with pytest.raises(
+            Exception, match=r"column 'extra' is missing in the file; its columns are ts, k\. .*missing='null'"
+        ):
+            window_aggregate(rows, spec, partitions=1).collect()
+        rows = read_files(spark, str(folder), columns, format, streaming=False, missing="null")
+        (row,) = window_aggregate(rows, spec, partitions=1).collect()
+        assert (row["n"], row["s"]) == (2, 2.5)
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -512,6 +558,20 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
             window_aggregate(frame, SPEC, **paths)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"schema must be Spark's StructType, Arrow's Schema .*; got \['ts'\]"):
         read_files(spark, str(tmp_path / "in"), ["ts"])  # type: ignore[arg-type]
+    for format, options, refused in (
+        (
+            "csv",
+            {"mode": "PERMISSIVE"},
+            "takes no option mode='PERMISSIVE' for csv files; it takes maxFiles.*sep",
+        ),
+        ("parquet", {"sep": ";"}, "takes no option sep=';' for parquet files"),
+        ("csv", {"sep": ";;"}, "sep must be one character; got ';;'"),
+        ("csv", {"header": "maybe"}, "header must be True or False; got 'maybe'"),
+        ("csv", {"header": False}, "CSV files without a header need schema="),
+        ("csv", {"missing": "none"}, "missing must be one of 'error', 'null'; got 'none'"),
+    ):
+        with pytest.raises(ValueError, match=refused):
+            read_files(spark, str(tmp_path / "in"), None, format, **options)  # type: ignore[arg-type]
     assert window_aggregate(whole, SPEC, "state", 2).count()
     ahead = dataclasses.replace(SPEC, watermark=sl.bounded("4s", at_most_ahead="1d"))
     full = dataclasses.replace(SPEC, windows={"w": sl.sliding("4s", "2s", full=True)})
