@@ -133,7 +133,7 @@ def window_aggregate(
         if store == "spark":
             in_spark.check(spark, spec, state)
             job = replace(job, policy=IN_SPARK)
-        files = plans.files_of(state, name, count, spec.fingerprint(), keep_versions, hold=hold_bytes, store=store)
+        files = plans.files_of(state, name, count, spec, keep_versions, hold=hold_bytes, store=store)
         job = replace(job, files=files)
     else:
         job = replace(job, spec=_seeing_all(spec))

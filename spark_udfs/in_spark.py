@@ -34,6 +34,8 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _SENT = "table binary"
 
+_GO_ON = "give the changed query another checkpoint; store='spark' has no change"
+
 
 def check(spark: SparkSession, spec: Spec, state: str | None) -> None:
     """Raise for what is not possible with the state in Spark's own store."""
@@ -133,7 +135,7 @@ class InSpark:
                 f"{self._what} was written for partitions={header['partitions']}, and this query has "
                 f"{self.owner.files.partitions}: keep the number; store='spark' has no rescale"
             )
-        self.owner.check(header, self._what, "another checkpoint; store='spark' has no change")
+        self.owner.check(header, self._what, _GO_ON)
         job.check(operator)
         return header, operator, held is not None
 
@@ -145,7 +147,7 @@ class InSpark:
                 header, body = header_of(MAGIC, FORMAT, memoryview(version), self._what)
                 content = content_of(header, body, self._what)
                 if operator is None:
-                    self.owner.check(header, self._what, "another checkpoint; store='spark' has no change")
+                    self.owner.check(header, self._what, _GO_ON)
                     operator = engine(job.spec).loaded(job.spec, content)
                 else:
                     engine(job.spec).replay(operator, map(bytes, unbundled(content)), header["prompt"])

@@ -151,7 +151,7 @@ def two_frames(
     if streams:
         watch(spark)
         spans = None if spread is None else str(spread)
-        kept_as = spec.fingerprint(), kept.keep_versions, spans, kept.hold_bytes
+        kept_as = spec, kept.keep_versions, spans, kept.hold_bytes
         files = plans.files_of(kept.state, kept.name, count, *kept_as)
     late_path = None if kept.late_path is None or not streams else absolute(kept.late_path)
     job = kind(spec, count, files, late_path, readings, kept.progress == "prompt", spread, pieces)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from slicing.system.arguments import at_least_one
 from slicing.system.filesystems import absolute
 from spark_udfs import in_spark, stages
+from spark_udfs.engines import AnySpec
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
@@ -57,7 +58,7 @@ def files_of(
     state: str | None,
     name: str,
     count: int,
-    fingerprint: str,
+    spec: AnySpec,
     keep: int,
     spread: str | None = None,
     hold: int = HOLD_BYTES,
@@ -65,10 +66,10 @@ def files_of(
 ) -> Files:
     """Where a stream keeps its state."""
     if store == "spark":
-        return Files("", name, count, fingerprint, keep, hold=hold, in_spark=True)
+        return Files("", name, count, spec.fingerprint(), keep, hold=hold, in_spark=True, spec=repr(spec))
     if state is None:
         raise ValueError("a streaming query needs state=, a path or URI that all executors reach; got None")
-    return Files(absolute(state), name, count, fingerprint, keep, spread=spread, hold=hold)
+    return Files(absolute(state), name, count, spec.fingerprint(), keep, spread=spread, hold=hold, spec=repr(spec))
 
 
 def check_progress(progress: object) -> None:

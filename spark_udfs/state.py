@@ -30,6 +30,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from slicing import SnapshotError
+from slicing.lifecycle.errors import differences
 from slicing.system.bundles import side_by_side, unbundled
 from slicing.system.filesystems import filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
@@ -73,6 +74,7 @@ class Files:
     spread: str | None = None  # the span of time after which a key moves to another place
     hold: int = HOLD_BYTES  # bytes of state that a worker keeps between batches
     in_spark: bool = False  # no files: Spark's own store has the state
+    spec: str = ""  # as a text, by which an error tells what has changed
 
     def place(self, query: str, partition: int) -> Place:
         """The files of one partition, listed now."""
@@ -163,6 +165,7 @@ class Owner:
             "query": self.query,
             "name": self.files.name,
             "fingerprint": self.files.fingerprint,
+            "spec": self.files.spec if len(self.files.spec) < SPEC_SHOWN else "",
             "partitions": self.files.partitions,
             "partition": self.partition,
             "batch": batch,
@@ -188,16 +191,18 @@ class Owner:
         if header["query"] != self.query:
             raise StateError(f"{what} belongs to query {header['query']}, and this is query {self.query}")
         if header["fingerprint"] != self.files.fingerprint:
-            raise StateError(
-                f"{what} was written for another spec (fingerprint {header['fingerprint']}, this one has "
-                f"{self.files.fingerprint}): give the changed query {cure}"
-            )
+            said = differences(header.get("spec", ""), self.files.spec) if self.files.spec else ""
+            said = said or f"fingerprint {header['fingerprint']}, this one has {self.files.fingerprint}"
+            raise StateError(f"{what} was written for another spec ({said}): {cure}")
 
 
-_AND_STATE = (
-    " and another state= or name=. To go on with this checkpoint and other windows or aggregates, stop the query and "
-    "call spark_udfs.change"
+_GO_ON = (
+    "give the changed query a new checkpointLocation and another state= or name=; spark_udfs.drain, called with the "
+    "old spec, returns the windows that are open. To go on with this checkpoint and other windows or aggregates, stop "
+    "the query and call spark_udfs.change"
 )
+SPEC_SHOWN = 1 << 13  # characters of a spec from which on a header does not have it: headers are read alone
+_RESTORE = "restore it from a backup, or go back to a batch before it (docs/running.md, 'Go back to an earlier batch')"
 
 
 class Place:
@@ -299,7 +304,7 @@ class Place:
         try:
             return header, content_of(header, body, f"state file {self._path(version)}")
         except (SealError, pa.ArrowException) as error:
-            raise StateError(f"{error}") from None
+            raise StateError(f"{error}: {_RESTORE}") from None
 
     def _opened(self, version: Version, whole: bool) -> tuple[dict[str, Any], bytes | memoryview]:
         """The header of a version, and its body if ``whole``."""
@@ -311,7 +316,7 @@ class Place:
         except FileNotFoundError:
             raise StateError(self._missing(version.batch)) from None
         except SealError as error:
-            raise StateError(f"{error}") from None
+            raise StateError(f"{error}: {_RESTORE}") from None
         self._check(header, version)
         return header, body
 
@@ -353,7 +358,7 @@ class Place:
                 raise StateError(f"state file {path} was written for {what} {header[what]}, not {value}: it was moved")
         if not header["mark"].startswith(version.mark):
             raise StateError(f"state file {path} is damaged: its content is not what its name says")
-        self.owner.check(header, f"state file {path}", f"a new checkpointLocation{_AND_STATE}")
+        self.owner.check(header, f"state file {path}", _GO_ON)
 
     # --- write -------------------------------------------------------------------------------------------------------
 

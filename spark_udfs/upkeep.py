@@ -313,7 +313,7 @@ def change(
     stand = Stand.of(spark, checkpoint, "change")
     old = _files(spec, state, partitions, name, stand)
     check(changed_spec, old.partitions)
-    new = replace(old, name=to, fingerprint=changed_spec.fingerprint())
+    new = replace(old, name=to, fingerprint=changed_spec.fingerprint(), spec=repr(changed_spec))
     schema = getattr(data, "schema", None)
     schema = arrow_schema(schema) if isinstance(schema, StructType) else schema
     work = Change(spec, changed_spec, old, new, stand, schema)
@@ -416,7 +416,7 @@ def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str |
         )
     if name is None:
         name = "windows" if isinstance(spec, Spec) else FEATURED if isinstance(spec, FeatureSpec) else JOINED
-    files = Files(absolute(state), name, 0, spec.fingerprint())
+    files = Files(absolute(state), name, 0, spec.fingerprint(), spec=repr(spec))
     found = [n for n in files.counts(stand.query) if partitions in (None, n)]
     if len(found) > 1:
         found = [n for n in found if stand.done in replace(files, partitions=n).place(stand.query, 0).batches()]

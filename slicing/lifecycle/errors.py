@@ -25,6 +25,30 @@ def viewed(blob: object) -> memoryview:
         raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
 
 
+def differences(was: str, now: str) -> str:
+    """How one spec differs from another, argument by argument, as their texts tell; empty if these are alike."""
+    before, after = _arguments(was), _arguments(now)
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return "; ".join(f"{n} was {before.get(n, 'left out')} and is {after.get(n, 'left out')}" for n in changed)
+
+
+def _arguments(text: str) -> dict[str, str]:
+    """The arguments of a call, as it is written."""
+    found, depth, quote, begin = dict[str, str](), 0, "", text.find("(") + 1
+    for at, sign in enumerate(text):
+        if quote:
+            quote = "" if sign == quote and text[at - 1] != "\\" else quote
+        elif sign in "'\"":
+            quote = sign
+        else:
+            depth += (sign in "([{") - (sign in ")]}")
+            if begin and ((depth == 1 and sign == ",") or (depth == 0 and sign == ")")):
+                name, _, value = text[begin:at].strip().partition("=")
+                found[name] = value
+                begin = at + 1
+    return found
+
+
 def check_fingerprint(header: Mapping[str, object], fingerprint: str) -> None:
     """Refuse a snapshot of another spec."""
     if header["fingerprint"] != fingerprint:
