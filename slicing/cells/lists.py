@@ -160,10 +160,16 @@ class ListKind:
         every = np.arange(t.size) if chosen is None else chosen
         if self.fuse:
             x = rows.feeds[0]
-            by_value = stable_order(x if chosen is None else x[every])
-            order = _grouped(cell[by_value], start, by_value if chosen is None else every[by_value], False)
+            known = x if chosen is None else x[every]
+            low, near = _near(known, rows.cells)
             at, items = np.empty(start.size, np.int64), np.empty((every.size, self.words), np.int64)
-            n = k.run_earliest(order, start, x, t, s, a, _in_order(t, s, a), at, items)
+            if near and _in_order(t, s, a):
+                order, counts = _grouped(cell, start, every, rows.ascending), np.zeros((2, near), np.int64)
+                n = k.near_earliest(order, start, x, t, s, a, low, *counts, at, items)
+            else:
+                by_value = stable_order(known)
+                order = _grouped(cell[by_value], start, by_value if chosen is None else every[by_value], False)
+                n = k.run_earliest(order, start, x, t, s, a, at, items)
             return Lists(at, items[:n].copy())
         words = [c.view(np.int64) for c in (t, s, a, *rows.feeds)]
         row_order = _row_order([c[every] for c in words])
@@ -330,10 +336,21 @@ def _grouped(cell: Ints, start: Ints, x: Ints, ascending: bool) -> Ints:
 
 def _counted(values: Ints, start: Ints, make: Callable[..., int]) -> Lists:
     """Sorted lists with counts (or registers with their largest rank), from values grouped by cell."""
-    values = _sorted_within(values, start)
     at, items = np.empty(start.size, np.int64), np.empty((values.size, 2), np.int64)
-    n = make(values, start, at, items)
+    low, near = _near(values, start.size - 1) if make is k.run_lengths else (0, 0)
+    if near:
+        n = k.near_lengths(values, start, low, np.zeros(near, np.int64), at, items)
+    else:
+        n = make(_sorted_within(values, start), start, at, items)
     return Lists(at, items if n == values.size else items[:n].copy())
+
+
+def _near(values: Ints, cells: int) -> tuple[int, int]:
+    """The smallest value and, if values lie so near to each other that counting them costs less than sorting, how many
+    numbers there are up to the largest; otherwise 0."""
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    numbers = high - low + 1
+    return low, numbers if numbers * cells <= values.size else 0
 
 
 def _sorted_within(values: Ints, start: Ints) -> Ints:

@@ -73,6 +73,49 @@ def run_lengths(values, start, at, items):
 
 
 @kernel
+def near_lengths(values, start, low, count, at, items):
+    """As ``run_lengths`` for values in any order, all of which are near ``low``: ``count`` has a zero for each number.
+
+    The median of 2 M numbers below 2000 by the hour: 36 -> 11 ms, all in all.
+    """
+    n = 0
+    for c in range(start.size - 1):
+        at[c] = n
+        for i in range(start[c], start[c + 1]):
+            count[np.uint64(values[i] - low)] += 1
+        for v in range(count.size):
+            if count[v] > 0:
+                items[n, 0], items[n, 1] = low + v, count[v]
+                count[v] = 0
+                n += 1
+    at[start.size - 1] = n
+    return n
+
+
+@kernel
+def near_earliest(rows, start, x, t, s, a, low, count, first, at, items):
+    """As ``run_earliest`` for rows in order, whose values are near ``low``."""
+    n = 0
+    for c in range(start.size - 1):
+        at[c] = n
+        for i in range(start[c], start[c + 1]):
+            r = rows[i]
+            v = np.uint64(x[r] - low)
+            if count[v] == 0:
+                first[v] = r
+            count[v] += 1
+        for v in range(count.size):
+            if count[v] > 0:
+                r = first[v]
+                items[n, 0], items[n, 1] = low + v, count[v]
+                items[n, 2], items[n, 3], items[n, 4] = t[r], s[r], a[r]
+                count[v] = 0
+                n += 1
+    at[start.size - 1] = n
+    return n
+
+
+@kernel
 def run_largest(values, start, at, items):
     """The sorted values ``register * 64 + rank`` of each cell as (register, largest rank)."""
     n = 0
@@ -89,10 +132,8 @@ def run_largest(values, start, at, items):
 
 
 @kernel
-def run_earliest(rows, start, x, t, s, a, in_order, at, items):
-    """The rows of each cell, sorted by value, as (value, count, earliest row of the value).
-
-    ``in_order``: the first row of a value is its earliest."""
+def run_earliest(rows, start, x, t, s, a, at, items):
+    """The rows of each cell, sorted by value, as (value, count, earliest row of the value)."""
     n = 0
     for c in range(start.size - 1):
         at[c] = n
@@ -105,7 +146,7 @@ def run_earliest(rows, start, x, t, s, a, in_order, at, items):
                 n += 1
             item = items[n - 1]
             item[1] += 1
-            if new or (not in_order and earlier(t[r], s[r], a[r], item[2], item[3], item[4])):
+            if new or earlier(t[r], s[r], a[r], item[2], item[3], item[4]):
                 item[2] = t[r]
                 item[3] = s[r]
                 item[4] = a[r]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -228,3 +229,25 @@ def test_the_mode_of_a_tie_is_the_value_that_came_first(order: str, sequence: st
     op = sl.Operator(spec)
     found = [op.push(batch).windows for batch in rows.to_batches(max_chunksize=1100)]
     assert pa.concat_tables([*found, op.flush().windows])["x"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("order", ["in order", "out of order"])
+@pytest.mark.parametrize("low", [0, -7, -(2**63), 2**63 - 9], ids=str)
+def test_values_near_each_other_are_counted_cell_by_cell(low: int, order: str) -> None:
+    rng, n = np.random.default_rng(5), 4000
+    t, k = rng.integers(0, 60, n), rng.integers(0, 3, n)
+    t = np.sort(t) if order == "in order" else t
+    v = low + (t // 7 + rng.integers(0, 4, n)) % 9  # each window has other values
+    rows = pa.table({"t": t, "k": k, "v": pa.array(v, mask=rng.random(n) < 0.1)})
+    aggs = {"d": sl.count_distinct("v"), "top": sl.top_k("v", 3), "low": sl.quantile("v", 0)}
+    for by, more in itertools.product(([], ["k"]), ({}, {"m": sl.mode("v")})):  # with a mode, all read what it keeps
+        found = sl.aggregate(rows, sl.Spec("t", {"w": sl.tumbling(7)}, aggs | more, by=by)).to_pylist()
+        assert len(found) == 9 * (3 if by else 1)
+        for row in found:
+            inside = (t >= row["window_start"]) & (t < row["window_end"])
+            inside &= (k == row["k"]) if by else True
+            kept = [x for x in rows.filter(pa.array(inside)).sort_by("t")["v"].to_pylist() if x is not None]
+            counts = Counter(kept)
+            assert (row["d"], row["low"]) == (len(counts), float(min(kept)))
+            assert row["top"] == sorted(kept, reverse=True)[:3]
+            assert not more or counts[row["m"]] == max(counts.values())
