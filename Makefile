@@ -5,6 +5,8 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python;
 	&& echo "$$python" && break; done)
 PY := .venv/bin/python
 OLDEST := .venv-oldest/bin/python
+# One process of tests more than cores: tests of Spark wait for a good part of their time.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min((os.cpu_count() or 1) + 1, 4))')
 CASES ?= 20000
 SUITES ?= $(filter-out tests/spark/% %/test_checked.py, $(shell grep -l SLICING_CASES tests/*/test_*.py))
 ASV := $(PY) -m asv --config asv_benchmarks/asv.conf.json
@@ -47,7 +49,7 @@ demo-here: .venv/.core
 # file of tests stays in one process; those with few tests, which take longest, do not come last.
 test: .venv/.test
 	@status=0; { $(PY) -m ruff check . || status=1; $(PY) -m mypy || status=1; exit $$status; } & checks=$$!; \
-	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder || status=1; \
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder || status=1; \
 	wait $$checks || status=1; \
 	exit $$status
 
