@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-import pyarrow as pa
-
 from slicing import FeatureOperator, FeatureSpec, JoinOperator, JoinSpec, Operator, Spec
 from slicing import exchange as windows
 from slicing.exchange import COUNTS
@@ -46,9 +44,6 @@ class Engine(Protocol):
     def given(self, operator: Any) -> Any:
         """The columns of the rows."""
 
-    def rest(self, operator: Any) -> pa.Table:
-        """The results that are still open at the end of the stream."""
-
     def split(self, operator: Any, count: int) -> list[Any]:
         """Operators for ``count`` places, each with a part of the keys."""
 
@@ -80,9 +75,6 @@ class _Windows:
 
     def given(self, operator: Operator) -> Any:
         return windows.state_of(operator).given
-
-    def rest(self, operator: Operator) -> pa.Table:
-        return operator.flush().windows
 
     def split(self, operator: Operator, count: int) -> list[Operator]:
         return [windows.operator_of(part) for part in window_parts.split(windows.state_of(operator), count)]
@@ -120,10 +112,6 @@ class _Joins:
     def given(self, operator: Any) -> Any:
         left, right = joins.state_of(operator).plan.sides
         return left.schema, right.schema
-
-    def rest(self, operator: Any) -> pa.Table:
-        rows: pa.Table = operator.flush().rows
-        return rows
 
     def split(self, operator: Any, count: int) -> list[Any]:
         parts = join_parts.split(joins.state_of(operator), count)

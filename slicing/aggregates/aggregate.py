@@ -190,7 +190,8 @@ def _operand(value: object) -> Formula:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float) or (isinstance(value, int) and not _fits(value)):
         raise TypeError(
-            f"aggregates can be added, subtracted, multiplied and divided by aggregates and numbers; got {value!r}"
+            "aggregates can be added, subtracted, multiplied and divided by aggregates, floats and whole numbers of 64 "
+            f"bits; got {value!r}"
         )
     return Number(repr(value) if value - value == 0 else f"float('{value}')", value)
 
@@ -257,7 +258,7 @@ class Aggregate(Formula):
         """
         if self.flag is not None:
             raise ValueError(f"{self!r} already has a where; combine the two with & (sl.col('a') & sl.col('b'))")
-        return replace(self, flag=_column(flag, "where"))
+        return replace(self, flag=column_named(flag, "where"))
 
     def columns(self) -> tuple[str, ...]:
         """The value columns that the aggregate reads."""
@@ -330,7 +331,8 @@ def define(name: str, families: tuple[str, ...], build: Build) -> None:
     _TABLE[name] = Definition(families, build)
 
 
-def _column(name: object, argument: str) -> str:
+def column_named(name: object, argument: str) -> str:
+    """The column that an argument names, or that an expression computes; checked."""
     if isinstance(name, pc.Expression):
         return column_or_derived(name, argument)
     if not isinstance(name, str) or not name:
@@ -354,10 +356,10 @@ def likely_reads(aggs: Iterable[Aggregate]) -> Iterator[tuple[str, pa.DataType]]
 def columns_of(names: object, argument: str) -> str | tuple[str, ...]:
     """A column to return, or several columns; checked."""
     if not isinstance(names, list | tuple):
-        return _column(names, argument)
+        return column_named(names, argument)
     if not names:
         raise ValueError(f"{argument} must name at least one column; got {names!r}")
-    checked = tuple(_column(name, f"{argument}[{at}]") for at, name in enumerate(names))
+    checked = tuple(column_named(name, f"{argument}[{at}]") for at, name in enumerate(names))
     twice = [name for name in checked if checked.count(name) > 1]
     if twice:
         raise ValueError(f"{argument} names column {twice[0]!r} twice; each is a field of the result")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slicing.aggregates import algebraic  # noqa: F401 registers what the constructors name
-from slicing.aggregates.aggregate import Aggregate, _column, columns_of
+from slicing.aggregates.aggregate import Aggregate, column_named, columns_of
 from slicing.system.arguments import says_arguments
 
 
@@ -26,7 +26,7 @@ def count(column: str | None = None) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.count()}))["x"].to_pylist()
     [2, 1]
     """
-    return Aggregate("count", None if column is None else _column(column, "count's column"))
+    return Aggregate("count", None if column is None else column_named(column, "count's column"))
 
 
 def sum(column: str) -> Aggregate:
@@ -43,7 +43,7 @@ def sum(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.sum("v")}))["x"].to_pylist()
     [6.5, 3.0]
     """
-    return Aggregate("sum", _column(column, "sum's column"))
+    return Aggregate("sum", column_named(column, "sum's column"))
 
 
 def product(column: str) -> Aggregate:
@@ -60,7 +60,7 @@ def product(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.product("v")}))["x"].to_pylist()
     [8, 3]
     """
-    return Aggregate("product", _column(column, "product's column"))
+    return Aggregate("product", column_named(column, "product's column"))
 
 
 def min(column: str) -> Aggregate:
@@ -77,7 +77,7 @@ def min(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.min("v")}))["x"].to_pylist()
     [2.5, 3.0]
     """
-    return Aggregate("min", _column(column, "min's column"))
+    return Aggregate("min", column_named(column, "min's column"))
 
 
 def max(column: str) -> Aggregate:
@@ -94,7 +94,7 @@ def max(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.max("v")}))["x"].to_pylist()
     [4.0, 3.0]
     """
-    return Aggregate("max", _column(column, "max's column"))
+    return Aggregate("max", column_named(column, "max's column"))
 
 
 def mean(column: str) -> Aggregate:
@@ -111,7 +111,7 @@ def mean(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.mean("v")}))["x"].to_pylist()
     [3.25, 3.0]
     """
-    return Aggregate("mean", _column(column, "mean's column"))
+    return Aggregate("mean", column_named(column, "mean's column"))
 
 
 def geometric_mean(column: str) -> Aggregate:
@@ -128,7 +128,7 @@ def geometric_mean(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.geometric_mean("v")}))["x"].to_pylist()
     [4.0, 1.0]
     """
-    return Aggregate("geometric_mean", _column(column, "geometric_mean's column"))
+    return Aggregate("geometric_mean", column_named(column, "geometric_mean's column"))
 
 
 @says_arguments
@@ -153,7 +153,7 @@ def var(column: str, ddof: int = 1) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.var("v")}))["x"].to_pylist()
     [1.125, None]
     """
-    return Aggregate("var", _column(column, "var's column"), ddof=_ddof(ddof, "var"))
+    return Aggregate("var", column_named(column, "var's column"), ddof=_ddof(ddof, "var"))
 
 
 @says_arguments
@@ -178,7 +178,7 @@ def std(column: str, ddof: int = 1) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.std("v", ddof=0)}))["x"].to_pylist()
     [0.75, 0.0]
     """
-    return Aggregate("std", _column(column, "std's column"), ddof=_ddof(ddof, "std"))
+    return Aggregate("std", column_named(column, "std's column"), ddof=_ddof(ddof, "std"))
 
 
 def first(column: str) -> Aggregate:
@@ -195,7 +195,7 @@ def first(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.first("v")}))["x"].to_pylist()
     [2.5, 3.0]
     """
-    return Aggregate("first", _column(column, "first's column"))
+    return Aggregate("first", column_named(column, "first's column"))
 
 
 def last(column: str) -> Aggregate:
@@ -212,7 +212,7 @@ def last(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.last("v")}))["x"].to_pylist()
     [4.0, 3.0]
     """
-    return Aggregate("last", _column(column, "last's column"))
+    return Aggregate("last", column_named(column, "last's column"))
 
 
 @says_arguments
@@ -234,7 +234,7 @@ def argmin(column: str, return_: str | Sequence[str]) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.argmin("v", "name")}))["x"].to_pylist()
     ['a', 'c']
     """
-    return Aggregate("argmin", _column(column, "argmin's column"), columns_of(return_, "argmin's return_"))
+    return Aggregate("argmin", column_named(column, "argmin's column"), columns_of(return_, "argmin's return_"))
 
 
 @says_arguments
@@ -258,7 +258,7 @@ def argmax(column: str, return_: str | Sequence[str]) -> Aggregate:
     >>> sl.aggregate(rows, spec)["hottest"].to_pylist()
     [{'t': 2, 'wind': 4}]
     """
-    return Aggregate("argmax", _column(column, "argmax's column"), columns_of(return_, "argmax's return_"))
+    return Aggregate("argmax", column_named(column, "argmax's column"), columns_of(return_, "argmax's return_"))
 
 
 def min_count(column: str) -> Aggregate:
@@ -275,7 +275,7 @@ def min_count(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.min_count("v")}))["x"].to_pylist()
     [2, 1]
     """
-    return Aggregate("min_count", _column(column, "min_count's column"))
+    return Aggregate("min_count", column_named(column, "min_count's column"))
 
 
 def max_count(column: str) -> Aggregate:
@@ -292,7 +292,7 @@ def max_count(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.max_count("v")}))["x"].to_pylist()
     [1, 1]
     """
-    return Aggregate("max_count", _column(column, "max_count's column"))
+    return Aggregate("max_count", column_named(column, "max_count's column"))
 
 
 def m4(column: str) -> Aggregate:
@@ -309,7 +309,7 @@ def m4(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.m4("v")}))["x"].to_pylist()
     [{'min': 2, 'max': 4, 'first': 2, 'last': 4}, {'min': 3, 'max': 3, 'first': 3, 'last': 3}]
     """
-    return Aggregate("m4", _column(column, "m4's column"))
+    return Aggregate("m4", column_named(column, "m4's column"))
 
 
 def any(column: str) -> Aggregate:
@@ -326,7 +326,7 @@ def any(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.any("v")}))["x"].to_pylist()
     [True, False]
     """
-    return Aggregate("any", _column(column, "any's column"))
+    return Aggregate("any", column_named(column, "any's column"))
 
 
 def all(column: str) -> Aggregate:
@@ -343,7 +343,7 @@ def all(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.all("v")}))["x"].to_pylist()
     [False, True]
     """
-    return Aggregate("all", _column(column, "all's column"))
+    return Aggregate("all", column_named(column, "all's column"))
 
 
 def _ddof(ddof: object, function: str) -> int:

@@ -14,7 +14,7 @@ from numbers import Real
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, columns_of, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, column_named, columns_of, define
 from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.over_lists import Windows, list_array, ranked
 from slicing.cells.blocks import Block
@@ -249,7 +249,7 @@ def median(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.median("v")}))["x"].to_pylist()
     [3.25, 3.0]
     """
-    return Aggregate("median", _column(column, "median's column"))
+    return Aggregate("median", column_named(column, "median's column"))
 
 
 @says_arguments
@@ -272,7 +272,9 @@ def quantile(column: str, q: float) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.quantile("v", 0.25)}))["x"].to_pylist()
     [2.875, 3.0]
     """
-    return Aggregate("quantile", _column(column, "quantile's column"), options=(("q", share_of(q, "quantile's q")),))
+    return Aggregate(
+        "quantile", column_named(column, "quantile's column"), options=(("q", share_of(q, "quantile's q")),)
+    )
 
 
 def count_distinct(column: str) -> Aggregate:
@@ -289,7 +291,7 @@ def count_distinct(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.count_distinct("v")}))["x"].to_pylist()
     [1, 1]
     """
-    return Aggregate("count_distinct", _column(column, "count_distinct's column"))
+    return Aggregate("count_distinct", column_named(column, "count_distinct's column"))
 
 
 def mode(column: str) -> Aggregate:
@@ -307,7 +309,7 @@ def mode(column: str) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.mode("v")}))["x"].to_pylist()
     ['a', 'b']
     """
-    return Aggregate("mode", _column(column, "mode's column"))
+    return Aggregate("mode", column_named(column, "mode's column"))
 
 
 @says_arguments
@@ -328,7 +330,7 @@ def collect(column: str, at_most: int | None = None) -> Aggregate:
     [[2, 4], [3]]
     """
     options = () if at_most is None else (("at_most", _positive(at_most, "collect's at_most")),)
-    return Aggregate("collect", _column(column, "collect's column"), options=options)
+    return Aggregate("collect", column_named(column, "collect's column"), options=options)
 
 
 @says_arguments
@@ -354,7 +356,7 @@ def sample(column: str, k: int) -> Aggregate:
     >>> sl.aggregate(rows, spec)["some"].to_pylist()
     [[232, 181, 366], [659, 632, 594]]
     """
-    return Aggregate("sample", _column(column, "sample's column"), options=(("k", _positive(k, "sample's k")),))
+    return Aggregate("sample", column_named(column, "sample's column"), options=(("k", _positive(k, "sample's k")),))
 
 
 @says_arguments
@@ -382,7 +384,7 @@ def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Ag
     """
     k = _positive(k, "top_k's k")
     returned = None if return_ is None else columns_of(return_, "top_k's return_")
-    return Aggregate("top_k", _column(column, "top_k's column"), returned, options=(("k", k),))
+    return Aggregate("top_k", column_named(column, "top_k's column"), returned, options=(("k", k),))
 
 
 @says_arguments
@@ -408,7 +410,7 @@ def heavy_hitters(column: str, share: float) -> Aggregate:
     checked = share_of(share, "heavy_hitters's share")
     if checked == 0:
         raise ValueError("heavy_hitters's share must be above 0; got 0")
-    return Aggregate("heavy_hitters", _column(column, "heavy_hitters's column"), options=(("share", checked),))
+    return Aggregate("heavy_hitters", column_named(column, "heavy_hitters's column"), options=(("share", checked),))
 
 
 def _positive(number: object, argument: str) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates import holistic
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, column_named, define
 from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.over_lists import Windows
 from slicing.cells.blocks import Block
@@ -197,7 +197,7 @@ def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregate:
     if isinstance(error, bool) or not isinstance(error, Real) or not 1e-6 <= float(error) < 1:
         raise ValueError(f"approx_quantile's error must be a number from 0.000001 to below 1; got {error!r}")
     options = (("q", holistic.share_of(q, "approx_quantile's q")), ("error", float(error)))
-    return Aggregate("approx_quantile", _column(column, "approx_quantile's column"), options=options)
+    return Aggregate("approx_quantile", column_named(column, "approx_quantile's column"), options=options)
 
 
 def approx_count_distinct(column: str) -> Aggregate:
@@ -215,4 +215,4 @@ def approx_count_distinct(column: str) -> Aggregate:
     >>> sl.aggregate(rows, spec)["x"].to_pylist()
     [1, 1]
     """
-    return Aggregate("approx_count_distinct", _column(column, "approx_count_distinct's column"))
+    return Aggregate("approx_count_distinct", column_named(column, "approx_count_distinct's column"))

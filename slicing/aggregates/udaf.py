@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, column_named, define
 from slicing.aggregates.arithmetic import Lowered
 from slicing.cells import combining
 from slicing.cells.blocks import Block
@@ -265,4 +265,4 @@ def _inputs(name: str, inputs: object) -> tuple[str, ...]:
     given = [inputs] if isinstance(inputs, str) else inputs
     if not isinstance(given, list | tuple) or not given:
         raise TypeError(f"udaf {name!r}: inputs must be a list of at least one column; got {inputs!r}")
-    return tuple(_column(c, f"each of the inputs of udaf {name!r}") for c in given)
+    return tuple(column_named(c, f"each of the inputs of udaf {name!r}") for c in given)

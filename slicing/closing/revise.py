@@ -46,7 +46,7 @@ class Revisions:
     def without(self, horizon: int) -> Revisions:
         """Drop windows that have expired: they are not revised any more."""
         kept = self.end > horizon
-        return self if kept.all() else self._take(kept)
+        return self if kept.all() else self.take(kept)
 
     @staticmethod
     def of(parts: Iterable[Revisions]) -> Revisions:
@@ -125,9 +125,9 @@ class Revisions:
         """All but these windows."""
         kept = np.ones(self.count.size, np.bool_)
         kept[which] = False
-        return self if kept.all() else self._take(kept)
+        return self if kept.all() else self.take(kept)
 
-    def _take(self, index: Mask | Ints) -> Revisions:
+    def take(self, index: Mask | Ints) -> Revisions:
         return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])
 
 

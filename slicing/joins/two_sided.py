@@ -71,8 +71,7 @@ class TwoSided(TakesTurns, Generic[Out]):
 
     @in_turn
     def flush(self) -> Out:
-        """End both streams; return all remaining results."""
-        self._check_open()
+        """End both streams; return all remaining results. Another ``flush`` has nothing to return."""
         if self._state is None:
             self._ended = True
             return self._nothing()

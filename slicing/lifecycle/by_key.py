@@ -70,7 +70,7 @@ def _some(state: State, mask: Mask) -> State:
     if state.plan.keeps_rows:
         rows = rows.recoded(np.where(mask, np.arange(mask.size), -1))
     filled = {k: np.where(mask[: last.size], last, BEGIN) for k, last in state.filled.items()}
-    revisions = state.revisions._take(mask[state.revisions.code])
+    revisions = state.revisions.take(mask[state.revisions.code])
     return state.but(store=store, rows=rows, filled=filled, revisions=revisions)
 
 

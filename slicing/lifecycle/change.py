@@ -417,4 +417,4 @@ def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:
 
 def _renumbered(revisions: Revisions, number: Ints) -> Revisions:
     window = number[revisions.window]
-    return replace(revisions, window=window)._take(window >= 0)
+    return replace(revisions, window=window).take(window >= 0)

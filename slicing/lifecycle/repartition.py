@@ -52,7 +52,7 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
         runs = (run.take(number[run.code] >= 0) for run in store.runs)
         return store_for(state.plan, tuple(run for run in runs if len(run)))
 
-    revisions = state.revisions._take(number[state.revisions.code] >= 0)
+    revisions = state.revisions.take(number[state.revisions.code] >= 0)
     part = state.with_cells(some_of, revisions=revisions, keys=keys).recoded(number)
     return _own_pools(part.but(apart=tuple(known for known in part.apart if known.store.runs)))
 

@@ -19,12 +19,12 @@ from slicing.system.arguments import column_name, says_arguments
 from slicing.system.arrays import Ints
 from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, parse_span, shown
 from slicing.times.measure import Measure
+from slicing.windows.bounds import LIMIT
 
 Span = Duration | int
 Ticks = TypeVar("Ticks")
 
 _NONE: Ints = np.empty(0, np.int64)
-_FAR = (1 << 62) + (1 << 61)  # the limit of times (slicing.windows.bounds.LIMIT); spans are shorter than 2**60
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,13 @@ class Bounded(Watermark):
                 return _NONE
             bulk = int(np.partition(times, (times.size - 1) // 2)[(times.size - 1) // 2]) - delay
             watermark = bulk if watermark is None else max(watermark, bulk)
-        watermark = max(-_FAR, min(_FAR, watermark))
+        watermark = max(-LIMIT, min(LIMIT, watermark))
         if newest - watermark <= most:
             return _NONE
-        times = np.clip(times, -_FAR, _FAR)
+        times = np.clip(times, -LIMIT, LIMIT)
         later = np.sort(times[times > watermark])
         reached = np.append(watermark, np.maximum(later[:-1] - delay, watermark))
-        cut = later[np.argmax(later - most > reached)] if (later - most > reached).any() else _FAR + 1
+        cut = later[np.argmax(later - most > reached)] if (later - most > reached).any() else LIMIT + 1
         return np.flatnonzero(times >= cut)
 
     def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:

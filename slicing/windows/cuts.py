@@ -28,8 +28,6 @@ class Cuts:
 
     def __init__(self, spans: Sequence[tuple[int, int]], shares: Sequence[Fraction]) -> None:
         self.spans, self.shares = spans, shares
-        # one cut passes in each such span of time (None: a window may have a single cut)
-        self.often = min([d for d, _ in spans], default=None)
 
     def next(self, start: Ints, end: Ints, time: Ints) -> Ints:
         """The first cut of each window at or after a time; the window's end is a cut."""

@@ -215,3 +215,35 @@ def test_progress_knows_the_sessions_that_wait() -> None:
         told = out.progress.get("window_start")
         out = op.advance(40)
         assert told is None or all(start >= told for start in out.windows["window_start"].to_pylist())
+
+
+def test_a_retracted_row_and_its_new_one_are_never_parted() -> None:
+    """Each share of results with changes ends behind a whole pair."""
+    spec = sl.Spec(
+        "t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k", trigger=sl.each_push(), emit="changes",
+        watermark=sl.manual(),
+    )  # fmt: skip
+    for most in (1, 2, 3, 4):
+        op = sl.Operator(spec, max_windows_per_push=most)
+        rows = pa.table({"t": [1, 2, 3], "k": ["a", "b", "c"]})
+        outs = [op.push(rows), op.push(rows), *(op.push(rows.slice(0, 0)) for _ in range(9)), op.flush()]
+        shares = [out.windows["op"].to_pylist() for out in outs]
+        signs = [sign for share in shares for sign in share]
+        assert signs.count("+") == signs.count("-") + 3 > 3
+        assert all(share[-1:] != ["-"] for share in shares), shares
+        assert all(len(share) <= most + 1 for share in shares[:-1])
+
+
+def test_a_snapshot_knows_which_watermark_the_results_have_reached() -> None:
+    spec = sl.Spec(
+        "t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k", trigger=sl.each_push(), emit="updates",
+        watermark=sl.bounded(0),
+    )  # fmt: skip
+    op = sl.Operator(spec, max_windows_per_push=2)
+    assert op.push(pa.table({"t": [5], "k": ["a"]})).watermark == 5
+    out = op.push(pa.table({"t": [7, 7, 7, 7], "k": ["b", "c", "d", "e"]}))
+    assert (out.windows.num_rows, out.watermark) == (2, 5), "two results wait"
+    op = sl.Operator.restore(spec, op.snapshot(), max_windows_per_push=1)
+    out = op.push(pa.table({"t": pa.array([], pa.int64()), "k": pa.array([], pa.string())}))
+    assert (out.windows.num_rows, out.watermark) == (1, 5)
+    assert op.push(pa.table({"t": pa.array([], pa.int64()), "k": pa.array([], pa.string())})).watermark == 7

@@ -745,10 +745,23 @@ def test_streams_that_promise_order_and_break_it_are_refused() -> None:
 def test_after_a_flush_nothing_is_taken() -> None:
     op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 0)))
     op.push_left(left(1))
-    op.flush()
-    for use in (lambda: op.push_left(left(1)), lambda: op.advance(left=1), op.flush):
+    assert op.flush().rows.num_rows == 0
+    for use in (lambda: op.push_left(left(1)), lambda: op.advance(left=1)):
         with pytest.raises(RuntimeError, match="was flushed"):
             use()
+    assert op.flush().rows.num_rows == 0, "as of an Operator"
+
+
+def test_another_flush_has_nothing_to_return() -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5), how="full", watermark=sl.manual()))
+    rows = pa.table({"t": [1, 9], "k": ["a", "b"]})
+    op.push(rows, rows.slice(1))
+    assert op.flush().rows.num_rows == 1, "the row without a partner"
+    again = op.flush()
+    assert (again.rows.num_rows, again.stats.held) == (0, 0)
+    features = sl.FeatureOperator(sl.FeatureSpec("k", "t", {"r": 5}, {"n": sl.count()}))
+    outs = [features.push(rows, rows), features.flush(), features.flush()]
+    assert sum(out.rows.num_rows for out in outs) == 2 and outs[2].rows.num_rows == 0
 
 
 def test_snapshots_of_other_specs_and_damaged_ones_are_refused() -> None:
@@ -1091,3 +1104,18 @@ def test_marks_of_keys_of_unsigned_times_beyond_64_bits() -> None:
     op.push(left, left.slice(0, 0))
     marks = pa.table({"t": pa.array([2**63 + 5], pa.uint64()), "k": ["a"]})
     assert op.advance(right_marks=marks).rows.num_rows == 1
+
+
+def test_a_key_with_a_mark_is_not_forgotten_without_rows() -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5), how="inner", watermark=sl.manual()))
+    rows = pa.table({"t": [1], "k": ["q"]})
+    op.push(rows, rows)
+    op.advance(left_marks=pa.table({"t": [100_000], "k": ["q"]}))
+    op.advance(left=10, right=10)
+    for number in range(1, 6):
+        many = pa.table({"t": [100 * number] * 5000, "k": [f"k{number}_{i}" for i in range(5000)]})
+        op.push(many, many)
+        op.advance(left=100 * number + 50, right=100 * number + 50)
+    assert len(op._state.keys) < 25_000, "keys that are gone are forgotten"
+    again = op.push_left(pa.table({"t": [50_000, 50_000], "k": ["q", "new"]}))
+    assert again.late_left["k"].to_pylist() == ["q"]

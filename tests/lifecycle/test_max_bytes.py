@@ -122,3 +122,12 @@ def test_rows_without_a_time_keep_their_reason() -> None:
 def test_wrong_bounds_are_refused(told: dict[str, Any], what: str) -> None:
     with pytest.raises(ValueError, match=what):
         sl.Operator(PLAIN, **told)
+
+
+def test_a_push_may_take_all_bytes_there_are() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k")
+    rows = pa.table({"t": [1, 2, 3], "k": ["a", "b", "c"]})
+    held = sl.Operator(spec).push(rows).stats.bytes
+    assert sl.Operator(spec, max_bytes=held).push(rows).stats.bytes == held
+    with pytest.raises(MemoryError, match=f"would hold {held} bytes, and max_bytes is {held - 1}"):
+        sl.Operator(spec, max_bytes=held - 1).push(rows)
