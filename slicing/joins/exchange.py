@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_io import empty, size_of, together
+from slicing.columns.key_marks import LEAST, MOST
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import taken
@@ -34,7 +35,7 @@ from slicing.joins.spec import RIGHT_ALONE, JoinSpec
 from slicing.joins.state import JoinState, clipped
 from slicing.joins.step import Task
 from slicing.joins.two_sided import Out, TwoSided, no_counts
-from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
+from slicing.joins.within import LEFT, RIGHT
 from slicing.kernels.table import hash_words
 from slicing.query.spec import Spec
 from slicing.query.watermark import Manual, Progress, check_places, later

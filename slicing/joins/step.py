@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns.arrow_out import room
-from slicing.columns.key_marks import KeyMarks
+from slicing.columns.key_marks import MOST, KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
 from slicing.joins.keep import chosen_still, done_by_key
@@ -19,7 +19,7 @@ from slicing.joins.progress import Marks
 from slicing.joins.rows_out import Block, table_of, tested, times_at
 from slicing.joins.sides import GONE, MET, Run, Side, run_of
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
-from slicing.joins.within import LEFT, MOST, RIGHT, Band, Reach
+from slicing.joins.within import LEFT, RIGHT, Band, Reach
 from slicing.kernels.band import last_in_order, none_before
 from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arrays import NONE, Bytes, Ints, Mask

@@ -6,13 +6,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from slicing.columns.key_marks import LEAST, MOST
 from slicing.joins.spec import JoinSpec
 from slicing.system.arrays import Ints, Mask
 from slicing.times.calendars import CalendarEdges
 from slicing.times.measure import Measure
 from slicing.windows.builtin import Calendar, Tumbling
 
-LEAST, MOST = -(1 << 63), (1 << 63) - 1
 LEFT, RIGHT = 0, 1
 PARTS = 8  # slices of time per band length; a run without limit makes the longest push 4 times as long
 

@@ -158,8 +158,9 @@ class Calendar(Window, ContextFreeWindow):
         if zone is None and self.tz not in UTC_NAMES:
             raise ValueError(
                 f"{self!r} needs times with a zone, and the time column is of type {measure.type}. Give the column its "
-                "zone (pandas' dt.tz_localize, polars' dt.replace_time_zone, pyarrow.compute.assume_timezone), or use "
-                f"sl.calendar({self.unit!r}, local=True), which takes times as the clock on the wall showed them"
+                "zone (pandas' dt.tz_localize, polars' dt.replace_time_zone, pyarrow.compute.assume_timezone, on Spark "
+                f"a cast to timestamp), or use sl.calendar({self.unit!r}, local=True), which takes times as the clock "
+                "on the wall showed them"
             )
         if zone is not None and self.local:
             raise ValueError(

@@ -163,8 +163,8 @@ def test_times_without_a_zone_are_no_days_of_a_zone(type: pa.DataType) -> None:
     sentence = (
         "windows['d']: sl.calendar('1d', tz='America/New_York') needs times with a zone, and the time column is of "
         f"type {type}. Give the column its zone (pandas' dt.tz_localize, polars' dt.replace_time_zone, "
-        "pyarrow.compute.assume_timezone), or use sl.calendar('1d', local=True), which takes times as the clock on the "
-        "wall showed them"
+        "pyarrow.compute.assume_timezone, on Spark a cast to timestamp), or use sl.calendar('1d', local=True), which "
+        "takes times as the clock on the wall showed them"
     )
     for ask in (
         lambda: sl.aggregate(data, spec),

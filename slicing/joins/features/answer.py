@@ -18,6 +18,7 @@ from slicing.closing.settle import nulled
 from slicing.closing.spans import Known
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
+from slicing.columns.key_marks import MOST
 from slicing.columns.order import begins, distinct, stable_order
 from slicing.columns.order import ranges as row_ranges
 from slicing.columns.values import ranks
@@ -25,7 +26,7 @@ from slicing.joins.features.plan import FeaturePlan, without_events
 from slicing.joins.features.ranges import Span
 from slicing.joins.sides import Run, Side, together
 from slicing.joins.slices import Slices
-from slicing.joins.within import MOST, Reach
+from slicing.joins.within import Reach
 from slicing.kernels import combine as kinds
 from slicing.kernels.band import count_partners
 from slicing.query.plan import Plan

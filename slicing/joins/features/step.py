@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import coded, some_of
-from slicing.columns.key_marks import KeyMarks
+from slicing.columns.key_marks import MOST, KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
 from slicing.joins.features.answer import answered, is_reached
@@ -21,7 +21,7 @@ from slicing.joins.progress import Marks
 from slicing.joins.sides import NO_KEY, Done, Run, Side, not_done, run_of
 from slicing.joins.slices import Slices
 from slicing.joins.step import NO_MARKS, NOBODY, Task
-from slicing.joins.within import LEFT, MOST, RIGHT
+from slicing.joins.within import LEFT, RIGHT
 from slicing.system.arrays import Mask
 
 
