@@ -68,7 +68,7 @@ class Rows:
         edges = None
         if plan.keeps_slices and -LIMIT <= low <= high <= LIMIT:
             edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * time.size))
-        bounds = self._cut(_NONE if edges is None else edges)  # this also tells whether times ascend
+        bounds = self.cut(_NONE if edges is None else edges)  # this also tells whether times ascend
         if bounds is None:
             lows, highs = self.extremes
             low, high = int(lows.min()), int(highs.max())
@@ -118,12 +118,12 @@ class Rows:
     @lazy
     def cuts(self) -> tuple[Ints, Ints]:
         """For rows in order: the edges, and the row at which each slot begins (from 0 to the number of rows)."""
-        bounds = self._cut(self.edges)
+        bounds = self.cut(self.edges)
         if bounds is None:
             raise AssertionError("rows in order are not")
         return self.edges, bounds
 
-    def _cut(self, edges: Ints) -> Ints | None:
+    def cut(self, edges: Ints) -> Ints | None:
         """The rows at which edges cut: edges after the first row up to the last. None if rows are not in order."""
         time, policy = self.time, self.plan.policy
         if self.threads == 1 or time.size <= policy.numpy_cuts or not self.shared:

@@ -2,13 +2,12 @@
 
 Each slice of such a query is a window and has one cell. So nothing is looked up, sorted or merged: the rows between two
 edges are a cell, the first cell goes on with the one that was open, and the cells that the watermark passes are
-results. The ordinary stages would leave the same state. They take all other pushes: rows out of order or late, nulls,
-and so many rows that several threads share them.
+results. The ordinary stages would leave the same state. They take all other pushes: rows out of order or late, nulls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -26,9 +25,11 @@ from slicing.kernels.cells import CODE, END, ROWS
 from slicing.lifecycle.state import State, reached_by
 from slicing.query.plan import Plan
 from slicing.query.watermark import Progress
-from slicing.reducing.batch import Rows, cut_in_order
+from slicing.reducing.batch import Rows
 from slicing.reducing.lift import SEGMENTED, reduce_runs, room
+from slicing.reducing.places import shares
 from slicing.system.arrays import Array, Ints
+from slicing.system.threads import side_by_side
 from slicing.windows.bounds import APART, LIMIT
 
 
@@ -99,15 +100,15 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
     if state.watermark is not None and low < state.watermark:
         return None
     edges = plan.edges.listed(low, high, 0, max(1024, 2 * size))
-    if edges is None or (policy.threads > 1 and size >= 2 * policy.share.rows):
+    if edges is None:
         return None
     if policy.max_windows_per_push is not None and edges.size + sum(map(len, held)) > policy.max_windows_per_push:
         return None
-    bounds = cut_in_order(times, edges, policy)
+    rows = Rows(plan, columns, times, None, 1, state.arrived, {}, threads=policy.threads)
+    bounds = rows.cut(edges)
     if bounds is None:
         return None
-    cells = _cells(way, columns, edges, bounds, held[0] if held else None)
-    rows = Rows(plan, columns, times, None, 1, state.arrived, {})
+    cells = _cells(way, rows, edges, bounds, held[0] if held else None)
     rows.__dict__["span"] = low, high, True
     state.arrived, state.given, state.newest = state.arrived + size, batch.schema, high
     state.oldest = low if state.oldest is None else state.oldest
@@ -121,7 +122,7 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
     return [Answers(none, end - way.size, end, none, cells.partials(slice(0, due)), True)], rows
 
 
-def _cells(way: Way, columns: Mapping[str, pa.Array], edges: Ints, bounds: Ints, held: Cells | None) -> Cells:
+def _cells(way: Way, rows: Rows, edges: Ints, bounds: Ints, held: Cells | None) -> Cells:
     """The cells that are held, and behind them those of the rows between edges. If the first of these is the last one
     held, it goes on with it."""
     first, last = bounds[:-1], bounds[1:]
@@ -143,13 +144,21 @@ def _cells(way: Way, columns: Mapping[str, pa.Array], edges: Ints, bounds: Ints,
         if lane.read is None:
             block[at:, 0] = counts
         else:
-            reduce_runs(lane.kind, first, last, lane.read(columns[lane.column]), block[at:])
+            given = lane.kind, first, last, lane.read(rows.columns[lane.column]), block[at:]
+            if rows.threads > 1 and rows.shared:
+                side_by_side(partial(_reduce, *given), shares(last, rows.threads, rows.plan.policy.share))
+            else:
+                reduce_runs(*given)
         if held is not None:
             block[:at] = held.blocks[number][:at]
             if goes_on:
                 kinds.combine(lane.kind, FIRST, FIRST, block[at:], held.blocks[number][at:])
         blocks.append(block)
     return Cells(meta, tuple(blocks), None if at else edges)
+
+
+def _reduce(kind: int, first: Ints, last: Ints, x: Array, block: Ints, runs: slice) -> None:
+    reduce_runs(kind, first[runs], last[runs], x, block[runs])
 
 
 def _since(cells: Cells, first: int) -> Cells:
