@@ -164,7 +164,8 @@ class Operator(TakesTurns):
             if self._policy.max_bytes is not None:
                 pushed = within(before, given, pushed, known, self._upto)
             watch = self._watch
-            if watch is not None:  # before the commit: a warning may be an error, which must change nothing
+            if watch is not None:
+                self._watch = None  # a warning may be an error: then this push changes nothing, and may be repeated
                 watch = watch.after(before, pushed.state, pushed.rows, pushed.out)
             out = self._commit(pushed)
             self._watch = watch
@@ -331,7 +332,8 @@ class Operator(TakesTurns):
             return found
         if not all(isinstance(w, Window) and not isinstance(w, Whole) for w in self.spec.windows.values()):
             return None  # nothing is known of a user's windows
-        return now.plan.measure.value(min(now.reached - now.plan.lateness, now.rows.earliest()))
+        earliest = min(part.rows.earliest() for part in (now, *now.groups))
+        return now.plan.measure.value(min(now.reached - now.plan.lateness, earliest))
 
     def _over(self) -> RuntimeError:
         return RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")

@@ -235,6 +235,11 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Readi
     data = ds.dataset([path], filesystem=system, format=format)
     found = data.schema.names
     missing = [name for name in schema.names if name not in found]
+    alike = [name for name in missing if name.lower() in map(str.lower, found)]
+    if alike:
+        raise ValueError(
+            f"column {alike[0]!r} has another case in the file, whose columns are {', '.join(found)}; name it as there"
+        )
     if missing and reading.missing == "error":
         raise ValueError(
             f"column {missing[0]!r} is missing in the file; its columns are {', '.join(found)}. Write files with all "

@@ -191,7 +191,8 @@ class Owner:
         if header["query"] != self.query:
             raise StateError(f"{what} belongs to query {header['query']}, and this is query {self.query}")
         if header["fingerprint"] != self.files.fingerprint:
-            said = differences(header.get("spec", ""), self.files.spec) if self.files.spec else ""
+            was = header.get("spec", "")  # empty in old files, and of long specs
+            said = differences(was, self.files.spec) if was and self.files.spec else ""
             said = said or f"fingerprint {header['fingerprint']}, this one has {self.files.fingerprint}"
             raise StateError(f"{what} was written for another spec ({said}): {cure}")
 

@@ -35,10 +35,12 @@ class Reach(Mapping[str, Any]):
     plan: Plan
     reached: int
     runs: Sequence[Cells]  # of sessions; they are never changed
+    filled: int = END  # up to here all keys have their empty windows, if any are asked for
 
     def __getitem__(self, column: str) -> Any:
         if column == "window_end":
-            return self.plan.measure.value(self.reached - self.plan.lateness) if knows_ends(self.plan) else None
+            end = min(self.reached - self.plan.lateness, self.filled)
+            return self.plan.measure.value(end) if knows_ends(self.plan) else None
         if column == "window_start":
             found = self._first_start()
             return None if found is None else self.plan.measure.value(found)
@@ -61,6 +63,8 @@ class Reach(Mapping[str, Any]):
         if not all(isinstance(window, KNOWN_STARTS) for window in plan.spec.windows.values()):
             return None
         first = plan.edges.first_start(h)
+        if self.filled != END:
+            first = min(first, self.filled - max(plan.bounds[k].longest for k in plan.fill))
         if plan.session_gaps:  # open sessions, and sessions of rows to come
             open_since = [int(run.first.min()) for run in self.runs if len(run)]
             first = min([first, h - max(plan.session_gaps), *open_since])

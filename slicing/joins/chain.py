@@ -156,9 +156,12 @@ def chain(*operators: Link) -> Chain:
 
     No row is late inside a chain. Rows that are late for the first operator are in ``outputs`` of the chain. The next
     operator reads the columns of the results. Its spec names the event time (``window_start`` or ``window_end`` for
-    windows) and has ``watermark=sl.manual()``. Every ``Operator`` before the
-    last has ``emit="final"``; or ``emit="changes"`` if the next spec has ``op="op"``, so that retractions reach it; or
-    ``emit="parts"`` if the next spec is a :func:`rollup_spec`, which adds them up.
+    windows) and has ``watermark=sl.manual()``. Every ``Operator`` before the last has ``emit="final"``; or
+    ``emit="changes"`` if the next spec has ``op="op"``, so that retractions reach it; or ``emit="parts"`` if the next
+    spec is a :func:`rollup_spec`, which adds them up.
+
+    Windows that end at a row, such as ``punctuation``, may come long after it. So a key that falls silent with such a
+    window open holds the next operator at that row, unless the first spec has ``idle``.
 
     Parameters
     ----------

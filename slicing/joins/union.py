@@ -20,6 +20,7 @@ from slicing.system.arguments import column_name, says_arguments
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import parse_span
 from slicing.times.measure import Measure
+from slicing.windows.bounds import LIMIT
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +139,7 @@ class Union(TakesTurns):
         self._check_source(source)
         if self._measure is None or self._schema is None:
             raise ValueError("push rows first: the type of the time column is known from them")
-        mark = self._measure.watermark(watermark, "watermark")
+        mark = max(-LIMIT, min(LIMIT, self._measure.watermark(watermark, "watermark")))
         self._marks[source] = max(mark, self._marks.get(source, mark))
         empty = no_rows(self._schema)
         return UnionOutput(empty.append_column(self.source, pa.array([], pa.string())), self._least())

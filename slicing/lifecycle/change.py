@@ -280,10 +280,8 @@ def _last_inside(edges: EdgeSet, cut: EdgeSet, ends: Ints, newest: int) -> Ints:
     """The last edge inside of each slice that has any, up to the newest row. The slices end at ``ends``, edges of
     ``cut``."""
     last = np.minimum(ends, newest + 1)
-    low, high = (
-        np.full(ends.size, -LIMIT),
-        last - 1,
-    )  # behind ``low`` comes an edge inside, behind ``high`` none
+    # behind ``low`` comes an edge inside, behind ``high`` none
+    low, high = np.full(ends.size, max(-LIMIT, edges.known[0])), last - 1
     some = edges.next_live(low, BEGIN) < last
     ends, last, low, high = ends[some], last[some], low[some], high[some]
     while (high - low > 1).any():

@@ -29,15 +29,21 @@ def differences(was: str, now: str) -> str:
     """How one spec differs from another, argument by argument, as their texts tell; empty if these are alike."""
     before, after = _arguments(was), _arguments(now)
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    return "; ".join(f"{n} was {before.get(n, 'left out')} and is {after.get(n, 'left out')}" for n in changed)
+    said = {n: [shortened(of.get(n, "left out")) for of in (before, after)] for n in changed}
+    return "; ".join(f"{name} was {was} and is {now}" for name, (was, now) in said.items())
+
+
+def shortened(text: str, most: int = 300) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _arguments(text: str) -> dict[str, str]:
     """The arguments of a call, as it is written."""
     found, depth, quote, begin = dict[str, str](), 0, "", text.find("(") + 1
+    escaped = False
     for at, sign in enumerate(text):
         if quote:
-            quote = "" if sign == quote and text[at - 1] != "\\" else quote
+            quote, escaped = "" if sign == quote and not escaped else quote, sign == "\\" and not escaped
         elif sign in "'\"":
             quote = sign
         else:

@@ -20,6 +20,7 @@ from slicing.reducing.batch import Rows
 from slicing.stages.close import UNCHANGED, Changed
 from slicing.stages.read import Batch
 from slicing.system.arrays import Ints, Mask
+from slicing.windows.bounds import BEGIN, END
 
 NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "ahead": 0}
 
@@ -93,7 +94,8 @@ def output(
     if reached is None:
         return Output(windows, late, Stats(counted.counts | held), None)
     watermark = reached if plan.measure.is_integer else plan.measure.value(reached)
-    reach = Reach(plan, reached, _open_runs(state) if plan.session_gaps else ())
+    filled = _filled(state) if plan.fill else END
+    reach = Reach(plan, reached, _open_runs(state) if plan.session_gaps else (), filled)
     return Output(windows, late, Stats(counted.counts | held), watermark, reach)
 
 
@@ -111,6 +113,12 @@ def _windows(state: State, answers: Sequence[Answers], change: Changed, all_of_t
     windows, state.held = emitted_rows(state.held, rows_of(state, panes), most)
     state.shown = state.watermark if state.held is None else state.shown
     return windows
+
+
+def _filled(state: State) -> int:
+    """The least of the ends up to which keys have their empty windows; END if there is none."""
+    known = [ends[ends > BEGIN] for part in (state, *state.groups) for ends in part.filled.values()]
+    return min([int(ends.min()) for ends in known if ends.size], default=END)
 
 
 def _open_runs(state: State) -> list[Cells]:

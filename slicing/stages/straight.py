@@ -97,8 +97,11 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
     since = low if newest is None else newest
     if not (way.first <= low and since <= low <= high <= way.last and high - since <= APART):
         return None
-    if state.watermark is not None and low < state.watermark:
-        return None
+    if state.watermark is not None:
+        if low < state.watermark:
+            return None
+        if held and held[0].meta[0, END] <= state.watermark - plan.patience:  # kept for a window that was removed since
+            return None
     edges = plan.edges.listed(low, high, 0, max(1024, 2 * size))
     if edges is None:
         return None

@@ -76,7 +76,7 @@ class EdgeSet:
         self.irregular = [b for b in with_edges if b.irregular]
         self.regular = self.regular_width(0)
         known = [b.known for b in self.irregular]
-        self._known = max((k[0] for k in known), default=BEGIN), min((k[1] for k in known), default=END)
+        self.known = max((k[0] for k in known), default=BEGIN), min((k[1] for k in known), default=END)
         self.gapless = not bounds or any(b.gapless for b in bounds)
         self._families, self._sizes, self._numbers = _families(bounds)
         self._due_before = 64
@@ -143,7 +143,7 @@ class EdgeSet:
             frequent = self.cuts[:8]
             edge = min(((after - p.phase) // p.every * p.every + p.every + p.phase for p in frequent), default=END)
             if not self._few:
-                if edge <= until or not self._known[0] <= after < self._known[1]:
+                if edge <= until or not self.known[0] <= after < self.known[1]:
                     return True
                 edge = int(self.next_live(np.array([after], np.int64), BEGIN)[0])
             self._quiet = after, edge  # the next call of a stream starts here

@@ -84,6 +84,31 @@ def test_no_window_that_ends_at_a_row_is_late_for_the_next_operator(window: obje
     assert early > 20 or isinstance(window, type(sl.whole())), "windows of windows come while the stream goes on"
 
 
+@pytest.mark.parametrize("window", [sl.punctuation("p"), sl.rows(2, partial=True)], ids=repr)
+def test_windows_of_keys_with_marks_are_not_late_either(window: object) -> None:
+    first = sl.Spec("t", {"w": window}, {"n": sl.count()}, by="k", watermark=sl.bounded(0))
+    second = sl.Spec("window_end", {"h": sl.tumbling(7)}, {"s": sl.sum("n")}, watermark=sl.manual())
+    op = sl.chain(sl.Operator(first), sl.Operator(second))
+    rows = {"t": [5], "k": ["a"], "p": [False]}
+    outs = [op.push(pa.table(rows)), op.advance(marks=pa.table({"t": [200], "k": ["a"]}))]
+    outs += [op.push(pa.table({"t": [100], "k": ["b"], "p": [False]})), op.flush()]
+    assert all(out.late.num_rows == 0 for out in outs)
+    assert [(r["window_start"], r["s"]) for out in outs for r in out.windows.to_pylist()] == [(0, 1), (98, 1)]
+
+
+@pytest.mark.parametrize("time", ["window_start", "window_end"])
+def test_empty_windows_are_not_late_either(time: str) -> None:
+    first = sl.Spec("t", {"w": sl.tumbling(10, fill=True)}, {"n": sl.count()}, by="k", watermark=sl.bounded(0))
+    second = sl.Spec(time, {"h": sl.tumbling(1000)}, {"windows": sl.count(), "s": sl.sum("n")}, watermark=sl.manual())
+    op = sl.chain(sl.Operator(first), sl.Operator(second))
+    outs = [op.push(pa.table({"t": [t], "k": [k]})) for t, k in ((5, "a"), (95, "b"), (96, "a"), (3000, "a"))]
+    outs.append(op.flush())
+    assert all(out.late.num_rows == 0 for out in outs)
+    of_a, of_b = 3000 // 10 + 1, 1
+    found = [row for out in outs for row in out.windows.to_pylist()]
+    assert (sum(row["windows"] for row in found), sum(row["s"] for row in found)) == (of_a + of_b, 4)
+
+
 def test_rows_that_are_late_for_the_first_operator_are_in_outputs() -> None:
     first = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(0))
     second = sl.Spec("window_start", {"h": sl.tumbling(100)}, {"s": sl.sum("n")}, watermark=sl.manual())

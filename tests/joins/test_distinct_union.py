@@ -332,3 +332,10 @@ def test_a_null_time_in_a_union_is_told_with_its_row() -> None:
     union = sl.Union({"a": sl.bounded(0)}, time="t")
     with pytest.raises(ValueError, match="time column 't' of source 'a' is null in row 1"):
         union.push("a", pa.table({"t": [1, None]}))
+
+
+def test_a_watermark_of_a_union_beyond_all_times_is_the_last_one() -> None:
+    union = sl.Union({"a": sl.bounded(0)}, time="t")
+    union.push("a", pa.table({"t": pa.array([1], pa.timestamp("us"))}))
+    union.advance("a", 2**63)
+    assert union.push("a", pa.table({"t": pa.array([1], pa.timestamp("us"))})).rows.num_rows == 1

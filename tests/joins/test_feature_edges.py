@@ -594,7 +594,7 @@ def test_copies_go_on_by_themselves() -> None:
         assert other.flush().rows["n_r"].to_pylist() == [1]
     assert op.flush().rows["n_r"].to_pylist() == [1]
     with pytest.raises(RuntimeError, match="build a new FeatureOperator"):
-        op.flush()
+        op.advance(labels=99)
 
 
 def test_snapshots_of_other_specs_are_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -621,3 +622,34 @@ def test_a_window_between_edges_is_complete_from_when_it_says(emit: str) -> None
         assert {window for window, count in found.items() if count} == wanted, number
         begun_before += any(s <= max(times[:cut]) for s, _, _ in wanted)
     assert begun_before > 20, "windows that began before they were added"
+
+
+@pytest.mark.parametrize(
+    "window", [sl.calendar("1d", tz="Europe/Berlin"), sl.calendar("1mo"), sl.calendar("1w")], ids=repr
+)
+def test_calendar_windows_are_added_to_a_running_stream(window: object) -> None:
+    """Hours of Berlin across the end of summer time: whole days are those from the day of the first slice on."""
+    start = datetime(2024, 10, 25, tzinfo=UTC)
+    times = [start + timedelta(hours=h) for h in range(24 * 40)]
+    op = sl.Operator(sl.Spec("t", {"h": sl.tumbling("1h")}, {"n": sl.count()}, watermark=sl.bounded("36h")))
+    op.push(pa.table({"t": pa.array(times[:50], pa.timestamp("us", "UTC"))}))
+    op.add_window("d", window)
+    outs = [op.push(pa.table({"t": pa.array(times[50:], pa.timestamp("us", "UTC"))})), op.flush()]
+    found = {r["window_start"]: r["n"] for out in outs for r in out.windows.to_pylist() if r["window"] == "d"}
+    since = op.complete_from("d")
+    whole = sl.aggregate(pa.table({"t": pa.array(times, pa.timestamp("us", "UTC"))}), sl.Spec("t", {"d": window}, N1))
+    hours = {r["window_start"]: (r["window_end"] - r["window_start"]) // timedelta(hours=1) for r in whole.to_pylist()}
+    wanted = {s: sum(s <= t < s + timedelta(hours=h) for t in times) for s, h in hours.items() if s >= since}
+    assert found == wanted and len(wanted) > 0
+
+
+N1 = {"n": sl.count()}
+
+
+def test_windows_that_are_final_do_not_come_again_after_a_longer_one_was_removed() -> None:
+    op = sl.Operator(sl.Spec("t", {"a": sl.tumbling(4), "x": sl.tumbling(40)}, N1, watermark=sl.bounded(0)))
+    outs = [op.push(pa.table({"t": list(range(30))}))]
+    op.remove_window("x")
+    outs += [op.push(pa.table({"t": [30, 31, 40]})), op.push(pa.table({"t": [41, 50]})), op.flush()]
+    found = [(row["window_start"], row["n"]) for out in outs for row in out.windows.to_pylist() if row["window"] == "a"]
+    assert found == [(start, 4) for start in range(0, 32, 4)] + [(40, 2), (48, 1)]

@@ -508,7 +508,8 @@ WHEN_BOUND = {
         "allowed (a coarser unit reaches further)"
     ),
     "advanced_to('2024-01-01')": (
-        "TypeError: watermark must be a whole number, as the time column is of type int64; got '2024-01-01'"
+        "TypeError: watermark must be a whole number, as the time column is of type int64; got '2024-01-01'. It was "
+        "given by advance before the first push: advance again"
     ),
     "advanced_to(1.5)": (
         "TypeError: watermark must be a whole number, a datetime, a date or an ISO string, as the time column "

@@ -260,6 +260,5 @@ def test_a_warning_that_is_an_error_leaves_the_operator_as_it_was() -> None:
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="one row of time 100000 moved the watermark to 100000, and 20 of the 20"):
             op.push(rows)
-    assert op.snapshot() == before
-    with pytest.warns(UserWarning, match="one row of time 100000"):
-        assert op.push(rows).late.num_rows == 20
+        assert op.snapshot() == before
+        assert op.push(rows).late.num_rows == 20, "it warns once, and the push may be repeated"
