@@ -54,7 +54,8 @@ class Output:
         ``"window_end"`` than these. ``window_start`` is None if a query has ``whole()``, windows of its user's own, or
         data-driven windows other than sessions: nobody knows where these begin before their rows come. ``window_end``
         is None if a window may be emitted long after its last row: ``whole()``, ``punctuation``, ``frame``, windows
-        with ``partial=True``, ``per_row(after=)``, and a ``ContextAwareWindow``.
+        with ``partial=True``, ``per_row(after=)``, and a ``ContextAwareWindow``. With ``fill=True`` neither is later
+        than the last window of any key: empty windows come with the key's next row.
 
     Examples
     --------

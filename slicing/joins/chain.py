@@ -160,8 +160,9 @@ def chain(*operators: Link) -> Chain:
     ``emit="changes"`` if the next spec has ``op="op"``, so that retractions reach it; or ``emit="parts"`` if the next
     spec is a :func:`rollup_spec`, which adds them up.
 
-    Windows that end at a row, such as ``punctuation``, may come long after it. So a key that falls silent with such a
-    window open holds the next operator at that row, unless the first spec has ``idle``.
+    Windows that end at a row, such as ``punctuation``, may come long after it, and empty windows (``fill=True``) come
+    with the next row of their key. So a key that falls silent holds the next operator, unless ``idle`` of the first
+    spec ends it.
 
     Parameters
     ----------
