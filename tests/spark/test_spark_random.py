@@ -20,6 +20,6 @@ def spark() -> Iterator[SparkSession]:
     running.stop()
 
 
-@pytest.mark.parametrize("seed", [1006, 1009, 1061])
+@pytest.mark.parametrize("seed", [1006, 1061])
 def test_a_random_query_is_answered_as_spark_answers_it(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     assert check(spark, drawn(seed), tmp_path) > 50

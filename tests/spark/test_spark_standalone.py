@@ -1,4 +1,7 @@
-"""Two worker processes; with the package as a zip a minute of two cores, most of it kernels compiled from the zip."""
+"""A master and two worker processes, with the checkout or with the package as a zip: a minute or two each.
+
+``SLICING_CLUSTER=1`` runs them. The tests that kill processes have a cluster of ``local-cluster``, and tasks run twice.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-LONG = pytest.mark.skipif("SLICING_CLUSTER" not in os.environ, reason="a minute; SLICING_CLUSTER=1 runs it")
 
-
-@pytest.mark.parametrize("shipped", [False, pytest.param(True, marks=LONG)], ids=["checkout", "zip"])
+@pytest.mark.skipif("SLICING_CLUSTER" not in os.environ, reason="a minute or two; SLICING_CLUSTER=1 runs it")
+@pytest.mark.parametrize("shipped", [False, True], ids=["checkout", "zip"])
 def test_a_standalone_cluster_gives_the_same_windows_and_runs_tasks_twice_at_once(
     shipped: bool, shared_folder: Path
 ) -> None:

@@ -565,16 +565,16 @@ REGIONS = sorted({zone.split("/")[0] if "/" in zone else "other" for zone in ZON
 
 @pytest.mark.parametrize("region", REGIONS)
 def test_calendar_edges_follow_the_clocks_of_every_zone(region: str) -> None:
-    """Days in each zone, and of the longer units each in every fourth one; zones with the same clocks once. All, where
-    cases are asked for."""
+    """Days in every second zone, and of the longer units each in every eighth one; zones of the same clocks once. All,
+    where cases are asked for."""
     _, *longer = PERIOD
     for number, tz in enumerate(ZONES):
         if (tz.split("/")[0] if "/" in tz else "other") != region:
             continue
-        if "SLICING_CASES" not in os.environ and tz not in different():
+        if "SLICING_CASES" not in os.environ and (number % 2 or tz not in different()):
             continue
         shown = clocks(tz)
-        for unit in PERIOD if "SLICING_CASES" in os.environ else ("1d", longer[number % len(longer)]):
+        for unit in PERIOD if "SLICING_CASES" in os.environ else ("1d", longer[number // 2 % len(longer)]):
             table, expected = CalendarEdges(unit, tz, SECONDS), oracle(shown, unit)
             within = expected[(expected > FROM) & (expected <= UNTIL)]
             np.testing.assert_array_equal(table.edges(FROM, UNTIL), within, f"{unit} {tz}")
