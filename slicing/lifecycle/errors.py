@@ -29,11 +29,11 @@ def differences(was: str, now: str) -> str:
     """How one spec differs from another, argument by argument, as their texts tell; empty if these are alike."""
     before, after = _arguments(was), _arguments(now)
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    said = {n: [shortened(of.get(n, "left out")) for of in (before, after)] for n in changed}
+    said = {n: [_shortened(of.get(n, "left out")) for of in (before, after)] for n in changed}
     return "; ".join(f"{name} was {was} and is {now}" for name, (was, now) in said.items())
 
 
-def shortened(text: str, most: int = 300) -> str:
+def _shortened(text: str, most: int = 300) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
