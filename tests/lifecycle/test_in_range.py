@@ -22,6 +22,7 @@ from slicing.lifecycle.in_range import OutOfRange, check_state
 from slicing.lifecycle.state import State
 from slicing.query.watermark import punctuated
 from slicing.system.arrays import Ints
+from slicing.windows.rows.row_table import RowTable
 
 FAR = 1 << 40
 
@@ -52,13 +53,14 @@ def in_store(of_cells: Callable[[Cells], Cells]) -> Damage:
     return damaged
 
 
-def in_cells(column: int, number: int) -> Damage:
-    def damaged(cells: Cells) -> Cells:
-        meta = cells.meta.copy()
-        meta[0, column] = number
-        return replace(cells, meta=meta)
+def with_cell(cells: Cells, column: int, number: int) -> Cells:
+    meta = cells.meta.copy()
+    meta[0, column] = number
+    return replace(cells, meta=meta)
 
-    return in_store(damaged)
+
+def in_cells(column: int, number: int) -> Damage:
+    return in_store(lambda cells: with_cell(cells, column, number))
 
 
 def in_block(word: int, number: int) -> Damage:
@@ -97,6 +99,30 @@ def in_waiting_rows(state: State) -> State:
     return state.but(rows=replace(state.rows, waiting=(replace(run, code=code), *others)))
 
 
+def in_waiting_values(state: State) -> State:
+    run, *others = state.rows.waiting
+    return state.but(rows=replace(state.rows, waiting=(replace(run, ranks={"s": run.ranks["s"] + FAR}), *others)))
+
+
+def in_slices_of_rows(state: State) -> State:
+    run, *others = state.rows.final.runs
+    assert isinstance(run, RowTable)
+    hurt = replace(run, cells=with_cell(run.cells, CODE, FAR))
+    return state.but(rows=replace(state.rows, final=replace(state.rows.final, runs=(hurt, *others))))
+
+
+def in_slices_of_stream(state: State) -> State:
+    stream, *others = state.rows.streams
+    run, *more = stream.store.runs
+    hurt = replace(stream, store=replace(stream.store, runs=(with_cell(run, CODE, FAR), *more)))
+    return state.but(rows=replace(state.rows, streams=(hurt, *others)))
+
+
+def in_passed_cells(state: State) -> State:
+    assert state.passed is not None
+    return state.but(passed=replace(state.passed, part_cells=with_cell(state.passed.part_cells, CODE, -1)))
+
+
 def in_revisions(state: State) -> State:
     assert state.revisions.code.size
     return state.but(revisions=replace(state.revisions, code=state.revisions.code - FAR))
@@ -127,6 +153,8 @@ def marked() -> sl.Operator:
 SESSIONS = {"windows": {"w": sl.session(2 * 10**9), "v": sl.session(50 * 10**9)}}
 RANKS = {"aggs": {"low": sl.min("s")}}
 KEPT = {"windows": {"w": sl.rows(7)}}
+SLICED = {"windows": {"w": sl.punctuation("mark")}}
+STREAM = {"windows": {"w": sl.rows(70, per_key=False)}}
 REVISED = {"allowed_lateness": 100 * 10**9, "emit": "updates"}
 AT_ROWS = {"trigger": sl.after_count(7), "emit": "updates"}
 
@@ -139,10 +167,14 @@ AT_ROWS = {"trigger": sl.after_count(7), "emit": "updates"}
         (SESSIONS, in_cells(LEVEL, FAR), "levels of cells are"),
         (RANKS, in_block(1, FAR), "values of column 's' are"),
         (KEPT, in_waiting_rows, "keys of rows are -1 to"),
+        (KEPT | RANKS, in_waiting_values, "values of column 's' in rows are"),
+        (SLICED, in_slices_of_rows, "keys of cells are"),
+        (STREAM, in_slices_of_stream, "keys of cells are"),
         (REVISED, in_revisions, "keys of windows that were revised are"),
         (AT_ROWS, in_passed("windows", 3), "keys of windows that are reported at rows are"),
         (AT_ROWS, in_passed("windows", 0), "windows that are reported at rows are"),
         (AT_ROWS, in_passed("parts", 0), "windows of cells are"),
+        (AT_ROWS, in_passed_cells, "keys of cells are -1 to"),
         (AT_ROWS, without_facts, "cells of windows that are reported at rows, and"),
     ],
 )
