@@ -131,3 +131,12 @@ def test_a_push_may_take_all_bytes_there_are() -> None:
     assert sl.Operator(spec, max_bytes=held).push(rows).stats.bytes == held
     with pytest.raises(MemoryError, match=f"would hold {held} bytes, and max_bytes is {held - 1}"):
         sl.Operator(spec, max_bytes=held - 1).push(rows)
+
+
+def test_rows_that_come_back_say_when_the_stream_began() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10, full=True)}, {"n": sl.count(), "m": sl.median("v")})
+    op = sl.Operator(spec, max_bytes=20_000, on_full="late")
+    many = np.arange(5000)
+    assert op.push(pa.table({"t": SINCE + many % 8, "v": many})).stats.full == 5000
+    out = op.push(pa.table({"t": SINCE + np.array([12, 25]), "v": [1, 2]}))
+    assert out.windows["window_start"].to_pylist() == [SINCE + 10]

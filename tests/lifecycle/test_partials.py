@@ -99,6 +99,15 @@ def test_sessions_with_late_rows_in_any_spread(case: Case, count: int, chance: r
     check_places(orderless(case), count, chance)
 
 
+FULL = Kit(("tumbling", "sliding"), emits=("final",), full=True, rich_values=False, nested=False, idle=False)
+
+
+@share(8)
+@given(cases(FULL), st.integers(1, 4), SEEDS)
+def test_windows_that_no_place_alone_covers(case: Case, count: int, chance: random.Random) -> None:
+    check_places(orderless(case), count, chance)
+
+
 @share(20)
 @given(cases(Kit(kinds=(*OF_ROWS, "tumbling", "session"), nested=False)), st.integers(1, 4), SEEDS)
 def test_rows_that_are_kept_go_where_their_key_is(case: Case, count: int, chance: random.Random) -> None:
