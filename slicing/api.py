@@ -31,11 +31,11 @@ from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
 from slicing.system.frozen_map import FrozenMap
 from slicing.system.progress import counted
-from slicing.system.threads import MOST, cores
+from slicing.system.threads import MOST_THREADS, cores
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LIMIT
 
-NEAR = 3  # a piece may grow to this many times its wanted rows to reach the end of a slice
+GROWS_TO = 3  # a piece may grow to this many times its wanted rows to reach the end of a slice
 DENSE = 16  # rows per cell: with more, few cells are held, and pushing in pieces costs more than it saves
 FIRST_ROWS = 1 << 14  # these rows tell whether pieces may pay; pushing more separately costs 7 % at 20 rows a slice
 
@@ -113,7 +113,7 @@ def all_windows(
     policy: Policy = DEFAULT,
 ) -> pa.Table:
     """The result of :func:`aggregate` in Arrow's long layout, run with a policy."""
-    threads = min(cores(), MOST) if threads is None else threads
+    threads = min(cores(), MOST_THREADS) if threads is None else threads
     operator = Operator(spec.patient, threads=threads, policy=policy.with_arguments(accounts=False))
     time = "" if isinstance(spec.time, ProcessingTime) else spec.time
     found = batches(data, Wanted(spec.columns(), time, _bounds(spec, between), threads))
@@ -176,7 +176,7 @@ def _pieces(plan: Plan, held: Sequence[pa.RecordBatch], rows: int) -> Iterator[p
         while at < size:
             end = min(at + rows, size)
             if times is not None and times.size == size and end < size:
-                come = times[end : at + NEAR * rows] >= plan.edges.next_live(times[end - 1 : end], BEGIN)
+                come = times[end : at + GROWS_TO * rows] >= plan.edges.next_live(times[end - 1 : end], BEGIN)
                 if come.any():
                     end += int(come.argmax())
                 elif end + come.size == size:

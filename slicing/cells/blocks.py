@@ -34,7 +34,7 @@ from slicing.system.arrays import Ints
 
 Block = Any  # an int64 array, Lists or Picked: all have the methods that the docstring above names
 
-FEW = 1024  # below this many partials numpy is used in place of a kernel
+FEW_PARTIALS = 1024  # below this many partials numpy is used in place of a kernel
 
 
 class Kind(Protocol):
@@ -87,7 +87,7 @@ class Words:
 
 def gathered(block: Ints, order: Ints) -> Ints:
     """Some cells of a block of words. If there are many, each word's column is contiguous."""
-    if order.size < FEW:
+    if order.size < FEW_PARTIALS:
         return block.take(order, axis=0)
     columns = np.empty((block.shape[1], order.size), np.int64)
     gather(block, order, columns)
@@ -98,7 +98,7 @@ def by_column(*parts: Block) -> Block:
     """Concatenate blocks of a lane, with each word's column contiguous. Aggregates read such a block faster, whether
     they read it word by word, with 3 passes each, or all words at once."""
     first, size = parts[0], sum(map(len, parts))
-    if not isinstance(first, np.ndarray) or size < FEW or first.shape[1] == 1 or first.flags.f_contiguous:
+    if not isinstance(first, np.ndarray) or size < FEW_PARTIALS or first.shape[1] == 1 or first.flags.f_contiguous:
         return together(parts)
     columns, place = np.empty((first.shape[1], size), first.dtype), 0
     for part in parts:

@@ -13,10 +13,12 @@ BUCKETS = "buckets"
 NAMES = (AUTO, *STRATEGIES, EAGER, BUCKETS)
 
 
-FEW = 1 << 14  # up to this many combinations, "recompute" is cheaper than loading another strategy's kernels
+FEW_COMBINATIONS = (
+    1 << 14
+)  # up to this many combinations, "recompute" is cheaper than loading another strategy's kernels
 
 
-def choose(first: Ints, last: Ints, cells: int, removes: bool = False, few: int = FEW) -> str:
+def choose(first: Ints, last: Ints, cells: int, removes: bool = False, few: int = FEW_COMBINATIONS) -> str:
     """The name of the cheapest strategy. ``removes``: whether the lanes' partials can be removed from one another."""
     if cells * first.size <= few:
         return "recompute"

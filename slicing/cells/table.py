@@ -30,7 +30,7 @@ Gaps = Unsigned  # one gap per level
 _NBYTES = attrgetter("nbytes")
 _WRITEABLE = attrgetter("flags.writeable")
 NEVER = (1 << 63) - 1
-MANY = 1 << 16  # in larger tables a kernel finds the slices by leaps
+MANY_CELLS = 1 << 16  # in larger tables a kernel finds the slices by leaps
 DENSE = 8  # places per code: up to this many, codes are found by a dense table
 
 
@@ -266,7 +266,7 @@ def _starts(end: Ints) -> Ints:
     """The first cell of each slice. ``end`` is the slice of each cell."""
     if end.size <= 1 or end[0] == end[-1]:
         return np.zeros(min(end.size, 1), np.int64)
-    if end.size > MANY:
+    if end.size > MANY_CELLS:
         starts = np.empty(end.size, np.int64)
         n = slice_starts(end, starts)
         return starts if n == starts.size else starts[:n].copy()
@@ -391,7 +391,7 @@ def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps, apart:
     The first fresh cell takes it up in place. Copying all other cells behind it took 0.14 of 1.5 ms (20 rows each).
     """
     shared = one.follows(one.meta[0].tolist(), fresh.meta[0].tolist(), gaps)
-    if shared is None or (not shared and apart and len(fresh.meta) > b.FEW):
+    if shared is None or (not shared and apart and len(fresh.meta) > b.FEW_PARTIALS):
         return None
     if not shared or not _may_change(fresh):
         return _appended(one, fresh, shared, lanes)

@@ -125,7 +125,7 @@ class Answers:
         name, which, shows, names = _rows(plan, type, end, each) if known is None else known
         start, end = start.take(which), end.take(which)
         code = np.zeros(name.size, np.int64) if each is None else code.take(shows)
-        if name.size < b.FEW and all([isinstance(block, np.ndarray) for block in blocks]):
+        if name.size < b.FEW_PARTIALS and all([isinstance(block, np.ndarray) for block in blocks]):
             blocks = tuple([block.take(shows, axis=0) for block in blocks])  # cheaper than selecting result columns
             return Answers(name, start, end, code, blocks, True, names=names)
         return Answers(name, start, end, code, blocks, True, shows=shows, names=names)

@@ -30,7 +30,7 @@ from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.cuts import Cuts
 from slicing.windows.edges import DueWindows, ranges_of
 
-FEW = 16  # up to this many panes, a pass over the cells of each pane pays
+FEW_PANES = 16  # up to this many panes, a pass over the cells of each pane pays
 FEW_SLICES = 64  # of up to this many slices, the panes of a single window are found without numpy
 DENSE = 8  # places per cell or query: up to this many, a dense table says where each key's cells of a slice begin
 
@@ -158,7 +158,7 @@ def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Se
     if not found.code.size or not plan.adds_up:
         return None
     at = _pieces(found, upto)
-    if len(at) - 1 > FEW:
+    if len(at) - 1 > FEW_PANES:
         return None
     alone = _of_one_slice(found, table, upto) if len(at) == 2 else None
     if alone is not None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
-from slicing.cells.blocks import FEW, by_column
+from slicing.cells.blocks import FEW_PARTIALS, by_column
 from slicing.closing.answers import Answers, LazyBlocks
 from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
@@ -225,7 +225,7 @@ def _number_type(type: pa.DataType) -> np.dtype[Any]:
 def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
     assert isinstance(answers.blocks, tuple)
     blocks: Sequence[Any] = answers.blocks
-    if answers.window.size >= FEW or answers.shows is not None:
+    if answers.window.size >= FEW_PARTIALS or answers.shows is not None:
         blocks = list(map(by_column, blocks))
     columns = []
     for name, agg in plan.aggs.items():

@@ -10,28 +10,28 @@ from slicing.cells.table import Cells
 from slicing.columns.order import distinct
 from slicing.query.plan import Plan
 
-MOST = (1 << 31) - 1  # rows of a result: the column of window names needs at least as many bytes, its maximum
+MOST_ROWS = (1 << 31) - 1  # rows of a result: the column of window names needs at least as many bytes, its maximum
 MOST_EMPTY = 1 << 28  # empty windows at once: some 10 GB
 
 
 def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None:
     """Refuse to close more windows with ``after < end <= until`` than a result can have rows."""
     overlap, per_tick, longest = plan.most_windows
-    if sum(map(len, runs)) * overlap <= MOST:
+    if sum(map(len, runs)) * overlap <= MOST_ROWS:
         return
     runs = [run for run in runs if len(run)]
     low, high = min(int(run.slice_ends[0]) for run in runs), max(int(run.slice_ends[-1]) for run in runs)
-    if (min(until, high + longest) - max(after, low)) * per_tick <= MOST:
+    if (min(until, high + longest) - max(after, low)) * per_tick <= MOST_ROWS:
         return
     ends = distinct(np.concatenate([run.slice_ends for run in runs]))
     counts = [bound.count_due(ends, after, until) for bound in plan.edges.bounds]
-    if sum(counts) <= MOST:
+    if sum(counts) <= MOST_ROWS:
         return
     type = int(np.argmax(counts))
     name = plan.names[plan.timed[plan.types_of.tolist().index(type)]]
     raise ValueError(
         f"windows[{name!r}], {plan.spec.windows[name]!r}: {counts[type]:,} of its windows are complete and have rows, "
-        f"as a row is in {plan.edges.bounds[type].overlap:,} of them; a push can emit at most {MOST:,}. A "
+        f"as a row is in {plan.edges.bounds[type].overlap:,} of them; a push can emit at most {MOST_ROWS:,}. A "
         "larger every makes fewer; so do smaller steps of the watermark"
     )
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slicing.system.arguments import choice
 
-MANY = 1 << 16  # rows of a pandas frame for which threads pay off: starting them takes 0.3 ms
+MANY_ROWS = 1 << 16  # rows of a pandas frame for which threads pay off: starting them takes 0.3 ms
 RETURNS = ("arrow", "same", "polars", "pandas")
 
 
@@ -34,7 +34,7 @@ def given_back(table: pa.Table, kind: str, like: object = None) -> Any:
     if kind == "arrow":
         return table
     if kind == "pandas":
-        return table.to_pandas(use_threads=table.num_rows >= MANY)
+        return table.to_pandas(use_threads=table.num_rows >= MANY_ROWS)
     import polars
 
     # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads (134 us at the median of a

@@ -20,11 +20,11 @@ from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
 from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
 from slicing.system.threads import SHARE, Share
 
-MANY = 1 << 16  # rows that are looked at together
+TOGETHER = 1 << 16  # rows that are looked at together
 FEW_VIEWS = 256  # with fewer rows, finding equal views is not worth it
 IN_VIEW = 12  # the longest text, in bytes, that lies in its view
 SPARES, MOST_VIEWS = 4, 1 << 14  # at most a quarter as many distinct views as rows, and no more than MOST_VIEWS
-FEW = 1024  # up to so many keys, their texts are read whatever is asked
+FEW_KEYS = 1024  # up to so many keys, their texts are read whatever is asked
 _NULLS_FIRST = pc.ArraySortOptions(null_placement="at_start")
 _PLACES = np.arange(IN_VIEW)
 _TOP = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -188,11 +188,11 @@ class ByteColumn(_Column):
     def typed(self, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
         """``values`` in the type of a column, in chunks if the text does not fit into one."""
         table = self.table
-        if ids.size <= FEW and (type == self._long or type == self._short):
+        if ids.size <= FEW_KEYS and (type == self._long or type == self._short):
             ends, text = table.texts(ids)
             if text.size <= MOST_TEXT:
                 return self._texts(ids, type, ends, text)
-        if has_offsets(type) and table.given <= max(4 * ids.size, FEW):
+        if has_offsets(type) and table.given <= max(4 * ids.size, FEW_KEYS):
             longest = int(np.diff(table.starts[: table.given + 1]).max(initial=0))
             if max(longest * ids.size, int(table.starts[table.given])) <= MOST_TEXT:
                 return self._taken(self._pool(type), ids)
@@ -226,7 +226,7 @@ class ByteColumn(_Column):
         return hashed
 
     def sort_keys(self, ids: Ints) -> list[Array]:
-        if ids.size <= FEW and not t.is_decimal(self.type):
+        if ids.size <= FEW_KEYS and not t.is_decimal(self.type):
             words = self.table.sorting_words(ids)
             if words is not None:
                 return words if self.table.null < 0 else [*words, ids != self.table.null]
@@ -282,8 +282,8 @@ class _Dictionary:
 def _occurring(places: Codes, size: int) -> Ints:
     """The distinct places, ascending. Stops once all ``size`` places are found: 1000 in 10 M rows 39 -> 0.3 ms."""
     found = np.zeros(size, np.bool_)
-    for at in range(0, places.size, MANY):
-        found[places[at : at + MANY]] = True
+    for at in range(0, places.size, TOGETHER):
+        found[places[at : at + TOGETHER]] = True
         if found.all():
             break
     return found.nonzero()[0]

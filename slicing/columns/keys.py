@@ -23,7 +23,7 @@ from slicing.kernels.table import hash_words
 from slicing.system.arrays import Array, Codes, Ints, Unsigned
 from slicing.system.threads import SHARE, Share
 
-FEW = 4096  # with fewer cells or keys, a kernel or SIMD is not worth it
+FEW_CELLS = 4096  # with fewer cells or keys, a kernel or SIMD is not worth it
 SPARSE = 4  # codes are sorted if the keys of all groups are at least so many times as many
 FEWER = 16  # codes are sorted, not counted, if keys are at least so many times as many
 GROWN = 2  # all keys are sorted again if they are at least so many times the ordered ones
@@ -118,7 +118,7 @@ class KeyTable:
         in_order, _ = self._whole_order()
         if codes.size == size and (codes[1:] > codes[:-1]).all():
             return in_order
-        if codes.size < FEW:
+        if codes.size < FEW_CELLS:
             place = np.full(size, -1)
             place[codes] = np.arange(codes.size)
             place = place.take(in_order)
@@ -140,7 +140,7 @@ class KeyTable:
             if each.size * size >= 1 << 32:
                 return order_by(rank[codes].astype(np.int64), group)
             return order_by(group * size + rank[codes])
-        if codes.size < FEW:
+        if codes.size < FEW_CELLS:
             place = np.full((each.size, size), -1)
             place[np.arange(each.size).repeat(each), rank[codes]] = np.arange(codes.size)
             return place[place >= 0]
@@ -250,7 +250,7 @@ def _order(keys: list[Array]) -> Ints:
     if len(keys) > 1:
         return np.lexsort(keys)
     (key,) = keys
-    return stable_order(key) if key.size >= FEW and key.dtype.kind in "iu" else np.argsort(key)
+    return stable_order(key) if key.size >= FEW_CELLS and key.dtype.kind in "iu" else np.argsort(key)
 
 
 def _listed(things: Iterable[Any]) -> str:

@@ -25,7 +25,7 @@ from slicing.kernels.rows import gather
 from slicing.system.arrays import Array, Floats, Ints, Mask, read_only
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
-MANY = 1 << 14  # with so many words, a kernel pays off
+MANY_WORDS = 1 << 14  # with so many words, a kernel pays off
 NOWHERE: Ints = np.empty(0, np.int64)  # positions, for no rows
 SIGN_BIT = np.int64(-0x8000000000000000)
 _SIGN, _REST = np.array(63), np.array(TOP)  # numpy makes such an array each time it meets a number
@@ -123,7 +123,7 @@ def rows_of(column: pa.Array, index: Ints) -> pa.Array:
 
 def gathered(words: Ints, index: Ints) -> Ints:
     """``words.take(index)``, for indexes that exist."""
-    if index.size < MANY:
+    if index.size < MANY_WORDS:
         return words.take(index)
     out = room(index.size)
     gather(read_only(words), read_only(index), out)
@@ -321,7 +321,7 @@ def ordering(array: pa.Array, column: str) -> Ints:
 def float_words(x: Floats) -> Ints:
     """Float64 as integers that order as the floats do; all NaN are equal, and the largest."""
     bits = x.view(np.int64)
-    if x.size >= MANY:
+    if x.size >= MANY_WORDS:
         bits.setflags(write=False)  # as Arrow's buffers are: a kernel is compiled once
         words = np.empty(x.size, np.int64)
         keys_of_floats(bits, words)
@@ -337,7 +337,7 @@ def float_words(x: Floats) -> Ints:
 
 def word_floats(words: Ints) -> Floats:
     """The floats of order keys; the largest and the smallest word give NaN."""
-    if words.size >= MANY:
+    if words.size >= MANY_WORDS:
         bits = np.empty(words.size, np.int64)
         floats_of_keys(words, bits)
         return bits.view(np.float64)

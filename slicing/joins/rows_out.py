@@ -20,7 +20,7 @@ from slicing.kernels.band import take_words
 from slicing.system.arrays import Ints, Mask
 from slicing.system.threads import side_by_side
 
-FEW = 1 << 15  # up to so many rows are gathered by one thread
+FEW_ROWS = 1 << 15  # up to so many rows are gathered by one thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def _table(plan: JoinPlan, sides: Sequence[Side], block: Block, threads: int) ->
     gather = Gather(plan, sides, block)
     shown = plan.shown
     sources = [source for source in plan.sources if source.name in shown.names]
-    if threads > 1 and len(block) > FEW:
+    if threads > 1 and len(block) > FEW_ROWS:
         groups = [sources[at::threads] for at in range(min(threads, len(sources)))]
         made = side_by_side(lambda group: [(s.name, gather.source(s)) for s in group], groups)
         columns = dict(pair for group in made for pair in group)

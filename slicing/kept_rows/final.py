@@ -21,7 +21,7 @@ from slicing.system.replace import but
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_table import RANK, RowTable
 
-FEW = 256  # this few dead rows do not justify a merge
+FEW_DEAD = 256  # this few dead rows do not justify a merge
 
 Run = RowTable | PlainRows
 
@@ -86,7 +86,7 @@ class FinalRows:
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
             newer, older = runs.pop(), runs.pop()
             runs.append(living([older, newer]))
-        if sum(map(len, runs)) > 2 * alive + FEW:
+        if sum(map(len, runs)) > 2 * alive + FEW_DEAD:
             runs = [living(runs)]
         return but(self, runs=tuple(run for run in runs if len(run)), alive=alive)
 

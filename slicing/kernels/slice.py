@@ -10,11 +10,11 @@ from slicing.kernels.search import first_above
 NEAR = 128  # rows
 TOGETHER = 128  # rows whose edges are searched together
 SOON = 512  # rows ahead that are prefetched then
-FEW = 64  # up to so many edges are compared one by one instead of searched
+FEW_EDGES = 64  # up to so many edges are compared one by one instead of searched
 STEP = 8  # times in a cache line
 SURE = 4  # edges in a row that have equally many rows between them
 AHEAD = 1024  # rows ahead that are prefetched from memory
-MANY = np.int64(1) << np.int64(62)  # edges, beyond which they are not counted
+MANY_EDGES = np.int64(1) << np.int64(62)  # edges, beyond which they are not counted
 EXACT = np.int64(1) << np.int64(50)  # below, a quotient computed with floats is off by at most one
 
 
@@ -49,7 +49,7 @@ def list_edges(every, phase, after, until, out):
     """The edges of each progression after its time and up to ``until``, one progression after the other; first of all
     the earliest edge after ``until``.
 
-    Returns how many there are, at most ``MANY``. If ``out`` has no room for all, call again with more room.
+    Returns how many there are, at most ``MANY_EDGES``. If ``out`` has no room for all, call again with more room.
     """
     n = np.int64(1)
     next = np.int64((1 << 63) - 1)
@@ -58,7 +58,7 @@ def list_edges(every, phase, after, until, out):
         edge = (after[p] - phase[p]) // step * step + step + phase[p]
         if edge <= until:
             first, more = n, (np.uint64(until) - np.uint64(edge)) // np.uint64(step)  # a span that int64 may not hold
-            n = MANY if more >= np.uint64(MANY - n) else n + np.int64(more) + 1
+            n = MANY_EDGES if more >= np.uint64(MANY_EDGES - n) else n + np.int64(more) + 1
             if n > out.size:
                 continue
             for i in range(first, n):
@@ -195,8 +195,8 @@ def grid_cells(t, edges, codes, keys, out):
         last = first_above(edges, high, first, np.int64(edges.size))
         some = edges[first:last]
         for i in range(a.size):
-            o[i] = first if some.size <= FEW else first_above(edges, a[i], first, last)
-        for e in range(some.size if some.size <= FEW else 0):
+            o[i] = first if some.size <= FEW_EDGES else first_above(edges, a[i], first, last)
+        for e in range(some.size if some.size <= FEW_EDGES else 0):
             edge = some[e]
             for i in range(a.size):
                 o[i] += a[i] >= edge

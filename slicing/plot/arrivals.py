@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slicing.closing.output import Output
 from slicing.columns.sources import batches
-from slicing.plot.shared import COLORS, MOST, WIDTH, Chart, altair, ticks_of, timed
+from slicing.plot.shared import COLORS, MOST_MARKS, WIDTH, Chart, altair, ticks_of, timed
 from slicing.times.measure import Measure
 
 
@@ -73,8 +73,10 @@ def progress(outputs: Iterable[Output], data: object = None, time: str | None = 
         marks.append(_arrivals("row", place, place, ticks, ticks))
         seen += len(column)
     table = pa.concat_tables(marks)
-    if table.num_rows > 10 * MOST:
-        raise ValueError(f"progress shows at most {10 * MOST:,} marks; got {table.num_rows:,}: give fewer outputs")
+    if table.num_rows > 10 * MOST_MARKS:
+        raise ValueError(
+            f"progress shows at most {10 * MOST_MARKS:,} marks; got {table.num_rows:,}: give fewer outputs"
+        )
     return _progress_chart(alt, timed(table, measure, ("start", "end")))
 
 

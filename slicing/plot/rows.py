@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slicing.api import aggregate
 from slicing.columns.sources import batches
-from slicing.plot.shared import COLORS, MOST, WIDTH, Chart, altair, joined, rows_at, texts, ticks_of, timed
+from slicing.plot.shared import COLORS, MOST_MARKS, WIDTH, Chart, altair, joined, rows_at, texts, ticks_of, timed
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.times.measure import Measure
@@ -48,10 +48,10 @@ def timeline(data: object, spec: Spec) -> Chart:
     if not isinstance(spec, Spec) or isinstance(spec.time, ProcessingTime):
         raise TypeError(f"timeline takes the data and, as spec, a sl.Spec with a time column; got {spec!r}")
     rows = pa.Table.from_batches(list(batches(data)))
-    if rows.num_rows > MOST:
+    if rows.num_rows > MOST_MARKS:
         raise ValueError(
-            f"timeline shows at most {MOST} rows, one by one; got {rows.num_rows:,}: give a part of them, such as "
-            "table.slice(0, 300)"
+            f"timeline shows at most {MOST_MARKS} rows, one by one; got {rows.num_rows:,}: give a part of them, "
+            "such as table.slice(0, 300)"
         )
     rows = rows_at(rows, np.flatnonzero(pc.is_valid(rows[spec.time])))
     windows = aggregate(rows, spec)
@@ -72,9 +72,9 @@ def timeline(data: object, spec: Spec) -> Chart:
         marks.append(_marks("window", lanes, start[order], end[order], text, joined(some, spec.by)))
     table = timed(pa.concat_tables(marks), measure, ("start", "end"))
     lanes = ["rows", "slices", *map(_lane, spec.windows)]
-    if table.num_rows > 4 * MOST:
+    if table.num_rows > 4 * MOST_MARKS:
         raise ValueError(
-            f"timeline shows at most {4 * MOST:,} marks; got {table.num_rows:,}: give fewer rows or windows"
+            f"timeline shows at most {4 * MOST_MARKS:,} marks; got {table.num_rows:,}: give fewer rows or windows"
         )
     return _timeline_chart(alt, table, lanes, spec)
 
@@ -107,7 +107,7 @@ def _marks(kind: str, lanes: list[str], start: Any, end: Any, text: list[str], k
 def _levels(start: Any, end: Any) -> tuple[Any, int]:
     """For intervals in order of start: levels without overlap, as few as possible."""
     level, free = np.zeros(start.size, np.int64), list[int]()
-    for at in range(start.size):  # at most MOST
+    for at in range(start.size):  # few
         level[at] = next((n for n, until in enumerate(free) if until <= start[at]), len(free))
         free[level[at] : level[at] + 1] = [max(int(end[at]), int(start[at]) + 1)]
     return level, max(len(free), 1)

@@ -15,7 +15,7 @@ from slicing.columns.values import taken
 from slicing.times.measure import Measure
 
 Chart = Any
-MOST = 2000  # marks that can still be told apart
+MOST_MARKS = 2000  # marks that can still be told apart
 WIDTH = 760
 COLORS = ["#2563eb", "#15803d", "#b45309", "#9333ea", "#be123c", "#0e7490", "#4d7c0f", "#a16207"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
-from slicing.cells.combining import AUTO, BUCKETS, EAGER, FEW, NAMES
+from slicing.cells.combining import AUTO, BUCKETS, EAGER, FEW_COMBINATIONS, NAMES
 from slicing.columns.lazy import lazy
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.spec import Spec
@@ -75,7 +75,7 @@ class Policy:
     # windows from cells
     way: str | None = None  # the way to answer, whatever it costs, where it applies
     strategies: tuple[str, str] | None = None  # to combine lanes: those that allow subtraction, and the others
-    recomputed: int = FEW  # combinations that are done before another strategy's kernels are loaded
+    recomputed: int = FEW_COMBINATIONS  # combinations that are done before another strategy's kernels are loaded
     stepped: int = 512  # windows at a time from which on kernels over dense columns of partials pay
     stepped_cells: int = 16  # cells a window, over all these windows, above which they do not pay
     slices_together: int = 1024  # slices up to which runs are looked at together: two runs of 2 slices 75 -> 30 us

@@ -17,7 +17,7 @@ from slicing.closing.fill import Filled
 from slicing.closing.panes import Panes
 from slicing.closing.postpone import Postponed, emitted
 from slicing.closing.revise import revise
-from slicing.closing.too_many import MOST, check_due
+from slicing.closing.too_many import MOST_ROWS, check_due
 from slicing.closing.ways import Closing
 from slicing.columns.values import NOWHERE
 from slicing.kept_rows.by_key import KeyRows
@@ -133,7 +133,7 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool, qui
     """Answer the windows that are due, or postpone them: behind windows that wait already, or because they exceed a
     push's share. Then drop cells that no open window needs; with sessions that takes all cells in one table."""
     plan, most = state.plan, None if flush else state.plan.policy.max_windows_per_push
-    if plan.most_windows[0] > 1 and len(state.store) * plan.most_windows[0] > MOST:
+    if plan.most_windows[0] > 1 and len(state.store) * plan.most_windows[0] > MOST_ROWS:
         check_due(plan, state.store.runs, after, until)
     closing = Closing(plan, state.store, state.keys, after, until)
     wait = bool(state.postponed) or not (most is None or (plan.adds_up and closing.most <= most))

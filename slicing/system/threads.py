@@ -24,7 +24,7 @@ from slicing.system.arguments import at_least_one
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-MOST = 1024  # more threads are a mistake, and an interpreter cannot start them
+MOST_THREADS = 1024  # more threads are a mistake, and an interpreter cannot start them
 LOOKS = 2_000_000  # 1 ms
 AFTER = np.int64(80_000)
 
@@ -122,8 +122,8 @@ class _Team:
 def thread_count(threads: object) -> int:
     """The number of threads, checked."""
     count = at_least_one(threads, "threads")
-    if count > MOST:
-        raise ValueError(f"threads must be a whole number from 1 to {MOST}; got {count:,}")
+    if count > MOST_THREADS:
+        raise ValueError(f"threads must be a whole number from 1 to {MOST_THREADS}; got {count:,}")
     return count
 
 

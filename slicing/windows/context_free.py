@@ -14,7 +14,7 @@ from slicing.windows.bounds import BEGIN, LIMIT, Bound, Due, no_windows
 
 _Windows = tuple[tuple[int, int], ...]
 
-MOST = 1 << 16  # slices whose windows are remembered
+MOST_SLICES = 1 << 16  # slices whose windows are remembered
 FEW_ROWS = 128  # rows whose windows are checked: all rows of a first try; 1 us each, and as much for their slices
 _RULE = "every start and every end of a window must be an edge"
 
@@ -77,7 +77,7 @@ class BoundUser(Bound):
         held = self._held
         new = [time for time in times if time not in held]
         if new:
-            if len(held) + len(new) > MOST:
+            if len(held) + len(new) > MOST_SLICES:
                 held.clear()
                 self._begins.clear()
                 new = list(times)

@@ -17,7 +17,7 @@ from slicing.kernels.windows import by_end, index_of, periodic_due, positions_af
 from slicing.system.arrays import NONE, Ints, Mask
 from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
 
-FEW = 24  # for up to so many window types plain Python is faster than numpy; for so many times edges are not listed
+FOR_PYTHON = 24  # for up to so many window types or times, plain Python is faster than numpy
 LARGE = 64  # so many types with the largest windows are looked at first: they most often hold the earliest live start
 LISTED = 2048
 INDEXED = 1024  # windows at a time from which on an index of slices pays
@@ -109,7 +109,7 @@ class EdgeSet:
 
     def next_live(self, times: Ints, h: int) -> Ints:
         """The next live edge after each time (END if there is none); with h = BEGIN every edge lives."""
-        out = None if times.size <= FEW else self._next_of_few_edges(times, h)
+        out = None if times.size <= FOR_PYTHON else self._next_of_few_edges(times, h)
         if out is None:
             out = np.full(times.size, END, np.int64)
             next_edges(times, np.int64(h), self._every, self._phase, self._horizon, out)
@@ -275,7 +275,7 @@ class EdgeSet:
         first = END
         for bound in self._kept_others:
             first = min(first, bound.first_live_start(h))
-        if len(self._kept) <= FEW:
+        if len(self._kept) <= FOR_PYTHON:
             for size, step, offset in self._kept:
                 if first <= h - size:  # all later types start after it
                     break

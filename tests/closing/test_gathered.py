@@ -10,7 +10,7 @@ import pytest
 import slicing as sl
 from slicing.api import all_windows
 from slicing.closing import gathered
-from slicing.columns.keys import FEW, SPARSE, KeyTable
+from slicing.columns.keys import FEW_CELLS, SPARSE, KeyTable
 from slicing.query.policy import Policy
 
 BEGUN = 1_700_000_000_000_000_000
@@ -144,7 +144,7 @@ def test_groups_in_the_order_of_keys(times: int, sparse: int) -> None:
     table = KeyTable([pa.int64()])
     table.encode([pa.array(words)])
     codes = [np.sort(rng.choice(50, size, replace=False)) for size in (50, 1, 0, 17, 49, *[2] * sparse) * times]
-    assert (sum(map(len, codes)) >= FEW) == (times > 1)
+    assert (sum(map(len, codes)) >= FEW_CELLS) == (times > 1)
     assert (SPARSE * sum(map(len, codes)) < len(codes) * 50) == bool(sparse)
     each, side_by_side = np.array([some.size for some in codes]), np.concatenate(codes)
     order = table.order_of_groups(side_by_side, each)

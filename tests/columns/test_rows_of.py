@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slicing.columns.values import MANY, gathered, rows_of
+from slicing.columns.values import MANY_WORDS, gathered, rows_of
 
-SIZES = [0, 1, 7, MANY - 1, MANY, MANY + 5]
+SIZES = [0, 1, 7, MANY_WORDS - 1, MANY_WORDS, MANY_WORDS + 5]
 TYPES = [pa.int64(), pa.uint64(), pa.float64(), pa.timestamp("ns", "Europe/Berlin"), pa.duration("us"), pa.date64()]
 OTHERS = [pa.int32(), pa.bool_(), pa.string(), pa.decimal128(21, 2), pa.dictionary(pa.int32(), pa.string())]
 
@@ -43,7 +43,7 @@ def test_columns_of_other_types_are_taken_by_arrow(type: pa.DataType) -> None:
     rng = np.random.default_rng(1)
     values = pa.array(rng.integers(0, 2, 50)).cast(pa.string() if pa.types.is_dictionary(type) else type)
     values = values.dictionary_encode() if pa.types.is_dictionary(type) else values
-    index = rng.integers(0, 50, MANY)
+    index = rng.integers(0, 50, MANY_WORDS)
     assert rows_of(values, index).equals(values.take(pa.array(index)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slicing.columns.order import order_of_most
-from slicing.columns.values import MANY, TOP, float_words, word_floats
+from slicing.columns.values import MANY_WORDS, TOP, float_words, word_floats
 from slicing.kernels.ranges import least_of
 from slicing.kernels.rows import around, before_edges, recent
 
@@ -123,7 +123,7 @@ def test_the_least_of_ranges(name, form, most, width):
 
 def test_many_keys_are_the_floats_that_few_are():
     chance = np.random.default_rng(7)
-    floats = chance.normal(size=MANY) * 10.0 ** chance.integers(-300, 300, MANY)
+    floats = chance.normal(size=MANY_WORDS) * 10.0 ** chance.integers(-300, 300, MANY_WORDS)
     floats[:7] = 0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324
     floats[7:9] = np.array([-1, (1 << 63) - 1]).view(np.float64)  # other NaN
     words = float_words(floats)

@@ -12,7 +12,7 @@ from slicing.cells.table import Cells
 from slicing.closing.answer import answer
 from slicing.closing.ways import Closing
 from slicing.columns.keys import KeyTable
-from slicing.kernels.slice import MANY, list_edges
+from slicing.kernels.slice import MANY_EDGES, list_edges
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN, LIMIT, BoundCumulate, BoundPeriodic
@@ -202,7 +202,7 @@ def test_more_edges_than_int64_counts_are_not_listed(count: int, step: int) -> N
     room = np.full(24, -7, np.int64)
     every, zero = np.full(count, step, np.int64), np.zeros(count, np.int64)
     found = int(list_edges(every, zero, np.full(count, -LIMIT), np.int64(LIMIT), room[8:16]))
-    assert found == min(1 + count * (LIMIT // step - -LIMIT // step), MANY)
+    assert found == min(1 + count * (LIMIT // step - -LIMIT // step), MANY_EDGES)
     assert (room[:8] == -7).all() and (room[16:] == -7).all()
 
 

@@ -5,12 +5,12 @@ import numpy as np
 from slicing.kernels.kernel import kernel
 from slicing.kernels.strategies.interface import NONE, Combinations, Strategy
 
-FEW = 1024  # combinations for which room is made without counting them, which takes 3 us
+UNCOUNTED = 1024  # combinations for which room is made without counting them, which takes 3 us
 
 
 def recompute(first, last, cells):
     most = first.size * cells
-    if most > FEW:
+    if most > UNCOUNTED:
         most = int(np.add.reduce(last - first)) - first.size
     more, rest = np.empty((2, most), np.int64)
     n = _others(first, last, more, rest)
