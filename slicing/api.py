@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -78,7 +79,8 @@ def aggregate(
         (``rows``, ``per_row``, ``frame``, your own).
     returns
         ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: the kind of frame that the data is, if that is a frame
-        of Polars or pandas.
+        of Polars or pandas. Columns of pandas' nullable types and of Polars' Enum keep their type. pandas makes floats
+        of integers with nulls; those that no float can hold become ``Int64`` or ``UInt64``.
     progress
         Whether to show how many rows were read so far: a bar of ``tqdm`` if that is installed, otherwise a line a
         second on standard error.
@@ -101,7 +103,11 @@ def aggregate(
         raise TypeError(f"aggregate takes the data and, as spec, a sl.Spec; got {type(spec).__name__}{swapped}")
     wide, kind = check_layout(layout, spec), check_returns(returns, data)
     windows = all_windows(data, spec, threads, between, yes_or_no(progress, "progress"))
-    return given_back(widened(windows, spec) if wide else windows, kind, data)
+    sources = {name: (name,) for name in spec.by} | {name: agg.read() for name, agg in spec.aggs.items()}
+    if not wide:
+        return given_back(windows, kind, data, sources)
+    sources |= {f"{name}_{window}": sources[name] for name in spec.aggs for window in spec.windows}
+    return given_back(widened(windows, spec), kind, data, sources)
 
 
 def all_windows(
@@ -116,7 +122,14 @@ def all_windows(
     threads = min(cores(), MOST_THREADS) if threads is None else threads
     operator = Operator(spec.patient, threads=threads, policy=policy.with_arguments(accounts=False))
     time = "" if isinstance(spec.time, ProcessingTime) else spec.time
-    found = batches(data, Wanted(spec.columns(), time, _bounds(spec, between), threads))
+    source = batches(data, Wanted(spec.columns(), time, _bounds(spec, between), threads))
+    with closing(source):  # at once, also if an error is kept: DuckDB answers nothing while a reader of it is open
+        return _all_windows(data, source, operator, progress)
+
+
+def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operator, progress: bool) -> pa.Table:
+    """The windows of all batches that are ``found`` in the data."""
+    spec, policy = operator.spec, operator._policy
     closed: list[pa.Table] = []
     if is_held(data):
         held = list(found)

@@ -7,6 +7,7 @@ begins at the row or before. Nothing is joined by keys and times, which several 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -114,6 +115,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     given = pa.Table.from_batches(batches_given)
     names = _new_columns(spec, given.column_names)
     question = _Question.of(spec)
+    sources: dict[str, Sequence[str]] = {name: (name,) for name in given.column_names}
     rows = _Rows.of(question, batches_given)
     results = rows.answered(question, threads)
     for name, window in spec.windows.items():
@@ -125,8 +127,12 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
         at = rows.spread(found)
         for agg in spec.aggs:
             given = given.append_column(names[name, agg], some_of(answers[agg], at))
-    back = given_back(given, kind, data)
+            sources[names[name, agg]] = spec.aggs[agg].read()
+    back = given_back(given, kind, data, sources)
     if kind == "pandas" and returns == "same":
+        own = list(data.columns)  # type: ignore[attr-defined]
+        if not all(isinstance(name, str) for name in own):  # Arrow has only strings
+            back.columns = [*own, *back.columns[len(own) :]]
         back.index = data.index  # type: ignore[attr-defined]
     return back
 

@@ -64,6 +64,10 @@ class Formula:
         """The single aggregates in the formula."""
         raise NotImplementedError
 
+    def read(self) -> list[str]:
+        """The value columns that the formula reads."""
+        return [column for part in self.parts() for column in part.columns()]
+
     def bind(self, types: Types, through: Through | None = None) -> BoundAggregate:
         """Resolve the formula against the types of columns. Raises for a type that it cannot take."""
         raise NotImplementedError

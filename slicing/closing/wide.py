@@ -13,6 +13,7 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.order import inverse
 from slicing.query.spec import Spec
 from slicing.system.arguments import choice
+from slicing.system.arrays import NONE
 from slicing.windows.builtin import Window
 from slicing.windows.rows.marked import Frame
 from slicing.windows.rows.per_row import PerRow
@@ -51,11 +52,11 @@ def widened(table: pa.Table, spec: Spec) -> pa.Table:
     """
     named = ["window_end", *spec.by]
     keys = KeyTable([table.schema.field(name).type for name in named])
-    columns = [one_piece(table[name]) for name in named]
-    code = keys.encode(columns)
-    order = keys.order(np.arange(len(keys)))
-    place = inverse(order).take(code)
-    found: list[pa.Array] = keys.columns(order) if len(keys) else columns
+    code = np.concatenate([NONE, *(keys.encode(batch.columns) for batch in table.select(named).to_batches())])
+    place = inverse(keys.order(np.arange(len(keys)))).take(code)
+    at = np.empty(len(keys), np.int64)
+    at[place] = np.arange(place.size)
+    found = [some_of(table[name], array_of(at)) for name in named]
     of = one_piece(table["window"])
     for window, names in _names(spec).items():
         rows = np.flatnonzero(pc.equal(of, window).to_numpy(zero_copy_only=False)) if len(of) else code.astype(np.int64)

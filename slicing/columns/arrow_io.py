@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 
 def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Batches of one schema as one batch. Raises if a joined dictionary has too many values for its indices."""
+    schema = batches[0].schema
     try:
-        if any(map(has_halves, batches[0].schema.types)):
-            columns = [_joined([batch.column(at) for batch in batches]) for at in range(batches[0].num_columns)]
-            return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+        if any(map(has_halves, schema.types)):
+            return _column_by_column(batches, has_halves)
         if hasattr(pa, "concat_batches"):  # from pyarrow 19 on
             return pa.concat_batches(batches)
         found = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    except pa.ArrowInvalid as error:
-        types = ", ".join(f"{f.name!r} of type {f.type}" for f in batches[0].schema if pa.types.is_dictionary(f.type))
-        if not types:
+        return found[0] if found else batches[0]
+    except pa.ArrowInvalid:  # dictionaries with too many values, with a null, or with a value twice
+        if not any(map(pa.types.is_dictionary, schema.types)):
             raise
-        raise TooManyValues(f"pieces of column {types} do not fit one batch ({error}): cast it to its values") from None
-    return found[0] if found else batches[0]
+    return _column_by_column(batches, pa.types.is_dictionary)
+
+
+def _column_by_column(batches: Sequence[pa.RecordBatch], recode: Callable[[pa.DataType], bool]) -> pa.RecordBatch:
+    columns, schema = [], batches[0].schema
+    for at, field in enumerate(schema):
+        pieces = [batch.column(at) for batch in batches]
+        try:
+            columns.append(_recoded(pieces) if recode(field.type) else pa.concat_arrays(pieces))
+        except TooManyValues as error:
+            raise TooManyValues(f"column {field.name!r} {error}: cast it to its values") from None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def has_halves(type: pa.DataType) -> bool:
@@ -29,12 +39,14 @@ def has_halves(type: pa.DataType) -> bool:
     return pa.types.is_dictionary(type) and pa.types.is_float16(type.value_type)
 
 
-def _joined(pieces: Sequence[pa.Array]) -> pa.Array:
+def _recoded(pieces: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
+    """The pieces joined, with a dictionary that is made anew."""
     type = pieces[0].type
-    if not has_halves(type):
-        return pa.concat_arrays(pieces)
     whole = encoded(pa.concat_arrays([piece.dictionary_decode() for piece in pieces]))
-    return pa.DictionaryArray.from_arrays(whole.indices.cast(type.index_type), whole.dictionary)
+    if len(whole.dictionary) > room_of(type):
+        raise TooManyValues(f"has {len(whole.dictionary):,} different values, and type {type} numbers {room_of(type)}")
+    dictionary = whole.dictionary.cast(type.value_type)
+    return pa.DictionaryArray.from_arrays(whole.indices.cast(type.index_type), dictionary, ordered=type.ordered)
 
 
 def encoded(values: pa.Array) -> pa.DictionaryArray:
@@ -43,6 +55,11 @@ def encoded(values: pa.Array) -> pa.DictionaryArray:
         return values.dictionary_encode()
     bits = values.view(pa.uint16()).dictionary_encode()
     return pa.DictionaryArray.from_arrays(bits.indices, bits.dictionary.view(pa.float16()))
+
+
+def room_of(type: pa.DictionaryType) -> int:
+    """The number of values that the indices can number."""
+    return 1 << int(type.index_type.bit_width) - pa.types.is_signed_integer(type.index_type)
 
 
 class TooManyValues(ValueError):
@@ -133,4 +150,6 @@ def one_piece(column: pa.ChunkedArray) -> pa.Array:
     """A column as an array, without a copy if it has one chunk."""
     if column.num_chunks == 1:
         return column.chunk(0)
-    return _joined(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    if not column.num_chunks:
+        return pa.nulls(0, column.type)
+    return _recoded(column.chunks) if has_halves(column.type) else pa.concat_arrays(column.chunks)

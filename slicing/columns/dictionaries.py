@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from slicing.columns.arrow_io import encoded, has_halves, one_piece
+from slicing.columns.arrow_io import encoded, has_halves, one_piece, room_of
 from slicing.columns.arrow_out import is_short_decimal
 from slicing.columns.values import result_type
-
-
-def room_of(type: pa.DictionaryType) -> int:
-    """The number of values that the indices can number."""
-    return 1 << int(type.index_type.bit_width) - pa.types.is_signed_integer(type.index_type)
 
 
 def unordered(type: pa.DictionaryType) -> pa.DictionaryType:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from os import PathLike
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -106,7 +107,9 @@ def _files(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:
     named = os.fspath(path)
     if not isinstance(named, str):
         raise TypeError(f"data must be a path of type str; got {named!r}")
-    if "://" not in named and not named.startswith("file:"):
+    if named.startswith("file://"):
+        named = unquote(named)  # of a URI; Hadoop's paths, file:/x, have no escapes
+    elif "://" not in named and not named.startswith("file:"):
         named = os.path.expanduser(named)
     system, inside = filesystem(named)
     if isinstance(system, fs.LocalFileSystem):

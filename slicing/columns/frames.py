@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.system.arguments import choice
 
 MANY_ROWS = 1 << 16  # rows of a pandas frame for which threads pay off: starting them takes 0.3 ms
+EXACT = 1 << 53  # larger integers may not be floats
 RETURNS = ("arrow", "same", "polars", "pandas")
 
 
@@ -29,22 +32,67 @@ def check_returns(returns: object, data: object) -> str:
 _FRAMES = (("polars", "DataFrame", "polars"), ("polars", "LazyFrame", "lazy"), ("pandas", "DataFrame", "pandas"))
 
 
-def given_back(table: pa.Table, kind: str, like: object = None) -> Any:
-    """A table as the ``kind`` from ``check_returns``; ``like``: the input data, for types that Arrow does not keep."""
+Sources = Mapping[str, Sequence[str]]  # for a column of the result, the columns of the input whose type it may have
+
+
+def given_back(table: pa.Table, kind: str, like: object = None, sources: Sources | None = None) -> Any:
+    """A table as the ``kind`` from ``check_returns``. ``like``: the input data, for types that Arrow does not keep. By
+    default a column of the result has the type of the column with its name."""
     if kind == "arrow":
         return table
-    if kind == "pandas":
-        return table.to_pandas(use_threads=table.num_rows >= MANY_ROWS)
+    if sources is None:
+        sources = {name: (name,) for name in table.column_names}
+    return _pandas(table, like, sources) if kind == "pandas" else _polars(table, kind, like, sources)
+
+
+def _polars(table: pa.Table, kind: str, like: object, sources: Sources) -> Any:
     import polars
 
     # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads (134 us at the median of a
     # busy machine, while this takes 80 us); types and chunks are equal
     frame: Any = polars.Series(table).struct.unnest()
     if isinstance(like, polars.DataFrame | polars.LazyFrame) and polars.Categorical in frame.dtypes:
-        known = like.collect_schema()
-        enums = {n: known[n] for n, t in frame.schema.items() if t == polars.Categorical and n in known}
-        frame = frame.cast({name: type for name, type in enums.items() if isinstance(type, polars.Enum)})
+        known = {name: type for name, type in like.collect_schema().items() if isinstance(type, polars.Enum)}
+        coded = [name for name, type in frame.schema.items() if type == polars.Categorical]
+        enums = {name: [known[source] for source in sources.get(name, ()) if source in known] for name in coded}
+        frame = frame.cast({name: types[0] for name, types in enums.items() if types})
     return frame.lazy() if kind == "lazy" else frame
+
+
+def _pandas(table: pa.Table, like: object, sources: Sources) -> Any:
+    import pandas
+
+    frame = table.to_pandas(use_threads=table.num_rows >= MANY_ROWS)
+    given = like.dtypes if isinstance(like, pandas.DataFrame) and like.columns.is_unique else {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if name not in frame:  # it is the index
+            continue
+        own = [given[source] for source in sources.get(name, ()) if source in given]
+        dtype = next((dtype for dtype in own if _is_nullable(dtype, column.type)), None)
+        if dtype is None and column.null_count and _needs_digits(column):
+            dtype = pandas.api.types.pandas_dtype("Int64" if pa.types.is_signed_integer(column.type) else "UInt64")
+        if dtype is not None and frame[name].dtype != dtype:
+            frame[name] = column.to_pandas(types_mapper={column.type: dtype}.get).array
+    return frame
+
+
+def _is_nullable(dtype: Any, type: pa.DataType) -> bool:
+    """Whether it is one of pandas' types with nulls of their own that has the values of this type of Arrow."""
+    import pandas
+
+    if isinstance(dtype, pandas.ArrowDtype):
+        return bool(dtype.pyarrow_dtype == type)
+    if not pandas.api.types.is_extension_array_dtype(dtype) or not hasattr(dtype, "__from_arrow__"):
+        return False
+    return bool(dtype.kind in "iufb" and pandas.ArrowDtype(type).numpy_dtype == getattr(dtype, "numpy_dtype", None))
+
+
+def _needs_digits(column: pa.ChunkedArray) -> bool:
+    """Whether it has integers that are no floats, which pandas makes of integers with nulls."""
+    if not pa.types.is_integer(column.type):
+        return False
+    ends = pc.min_max(column).as_py()
+    return max(abs(ends["min"] or 0), abs(ends["max"] or 0)) > EXACT
 
 
 def with_index(table: pa.Table, given: pa.Schema) -> pa.Table:

@@ -47,13 +47,24 @@ def within(file: pq.ParquetFile, time: str, bounds: Bounds) -> list[int]:
     at, kept = names.index(time), []
     type = file.schema_arrow.field(time).type
     for group in every:
-        known = file.metadata.row_group(group).column(at).statistics
-        if known is not None and known.has_min_max:
-            least, most = (comparable(pa.scalar(value).cast(type)) for value in (known.min, known.max))
+        reach = _reach(file.metadata.row_group(group).column(at).statistics, type)
+        if reach is not None:
+            least, most = reach
             if (low is not None and most + CUT < low) or (high is not None and least >= high):
                 continue
         kept.append(group)
     return kept
+
+
+def _reach(statistics: Any, type: pa.DataType) -> tuple[int, int] | None:
+    """The least and the largest value of a row group, if they are known."""
+    if statistics is None or not statistics.has_min_max:
+        return None
+    try:
+        least, most = (comparable(pa.scalar(value).cast(type)) for value in (statistics.min, statistics.max))
+    except (ValueError, OverflowError):  # pyarrow makes Python's datetimes of them, from the year 1 to 9999
+        return None
+    return least, most
 
 
 def comparable(value: pa.Scalar) -> int:

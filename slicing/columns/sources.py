@@ -10,7 +10,7 @@ import io
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -61,8 +61,8 @@ class Wanted:
 ALL = Wanted()
 
 
-def batches(data: object, wanted: Wanted = ALL) -> Iterator[pa.RecordBatch]:
-    """The record batches of the data; at least one, if there is a schema."""
+def batches(data: object, wanted: Wanted = ALL) -> Generator[pa.RecordBatch]:
+    """The record batches of the data; at least one, if there is a schema. ``close()`` lets go of what is being read."""
     try:
         yield from _opened(data, wanted)
     except (TypeError, ValueError) as error:
@@ -282,7 +282,7 @@ def _of_items(data: Iterable[object], wanted: Wanted) -> Iterator[pa.RecordBatch
         try:
             for batch in _opened(item, wanted):
                 types = _alike(batch.schema, types, wanted)
-                yield batch
+                yield _typed(batch, types)
         except (TypeError, ValueError, OSError) as error:
             kind = next(kind for kind in (TypeError, FileNotFoundError, ValueError, OSError) if isinstance(error, kind))
             said = str(error)
@@ -306,6 +306,15 @@ def _alike(schema: pa.Schema, types: dict[str, pa.DataType] | None, wanted: Want
                 "read_csv(dtype=...) or cast"
             )
     return found if types is None else types
+
+
+def _typed(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """The batch, with nulls of the known type in columns that have only nulls and no type of their own."""
+    for at, field in enumerate(batch.schema):
+        if field.type != types.get(field.name, field.type):
+            nulls = pa.nulls(len(batch), types[field.name])
+            batch = batch.set_column(at, field.with_type(nulls.type), nulls)
+    return batch
 
 
 def _article(data: object) -> str:

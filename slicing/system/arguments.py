@@ -53,8 +53,8 @@ def says_arguments(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
-            inner = error.__traceback__
-            if inner is not None and inner.tb_next is not None:  # the function was called and raised the error itself
+            # the traceback gets no name here: it holds this frame, and both would live until the next collection
+            if getattr(error.__traceback__, "tb_next", None) is not None:  # the function raised the error itself
                 raise
             said = _said(function, len(args), list(kwargs))
             if said is None:

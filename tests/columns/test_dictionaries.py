@@ -144,6 +144,36 @@ def test_indices_too_narrow_for_all_values_of_a_result():
     assert (attached.schema.field("own").type, attached["own"].to_pylist()) == (NARROW, words(range(300)))
 
 
+def test_indices_too_narrow_for_all_keys():
+    """As of frames whose categories differ."""
+    table = narrow().drop_columns("k").rename_columns({"c": "k"})
+    asked = spec(windows={"all": sl.tumbling("30d")}, aggs={"total": sl.sum("v")})
+    long, wide = sl.aggregate(table, asked), sl.aggregate(table, asked, layout="wide")
+    assert wide.schema.field("k").type == long.schema.field("k").type == NARROW
+    assert wide["k"].to_pylist() == long["k"].to_pylist() == words(range(300))
+    assert wide["total_all"].to_pylist() == long["total"].to_pylist()
+
+
+def test_chunks_whose_dictionaries_have_a_null_or_a_value_twice_are_joined():
+    def chunk(values, codes):
+        return pa.DictionaryArray.from_arrays(pa.array(codes, INT8), pa.array(values))
+
+    for own, others in (["b", None, "a"], [None, "c", "b"]), (["b", "b", "a"], ["c", "c", "b"]):
+        column = pa.chunked_array([chunk(own, [0, 1, 2, None]), chunk(others, [0, 1, 2, 1])])
+        table = pa.table({"t": range(8), "c": column, "v": range(8)})
+        plain = table.set_column(1, "c", column.cast(pa.string()))
+        for call in (
+            lambda data: sl.join(data, data, on="v", time="t", within=(0, 0)),
+            lambda data: sl.join(data, data.select(["t", "c"]), on="c", time="t", within=(-9, 9)),
+            lambda data: sl.features(data, data, on="c", time="t", ranges={"a": 9}, aggs={"last": sl.last("v")}),
+            lambda data: sl.distinct(data, ["c"], "t", sl.tumbling(4)),
+            lambda data: sl.union([data, data]),
+            lambda data: sl.Operator(sl.Spec("t", {"w": sl.tumbling(4)}, {"n": sl.count()}, by="c")).push(data).windows,
+        ):
+            assert call(table).to_pylist() == call(plain).to_pylist()
+            assert pa.types.is_dictionary(call(table).schema.field("c").type)
+
+
 def test_rollup_of_parts():
     op = sl.Operator(spec(emit="parts", aggs={"least": sl.min("c"), "most": sl.max("c")}))
     pushed = [rows(["b", "a"], pa.string()), rows(["d", "c"], pa.string(), at=120 * MINUTE)]
@@ -188,7 +218,9 @@ def test_features(tail):
     assert table["last_all"].to_pylist() == ["a", None, "c"]
     many = pa.concat_tables([rows(words(range(at, at + 100)), pa.string(), INT8, at) for at in (0, 100, 200)])
     each = pa.table({"t": pa.array([T0 + n + 1 for n in range(300)], pa.timestamp("ns", "UTC")), "k": ["x"] * 300})
-    with pytest.raises(ValueError, match=r"column 'c' of type dictionary<.*> do not fit one batch .*: cast it to its"):
+    with pytest.raises(
+        ValueError, match=r"column 'c' has 300 different values, and type dictionary<.*> numbers 128: cast"
+    ):
         sl.features(each, many, on="k", time="t", ranges={"all": None}, aggs={"last": sl.last("c")})
     op = sl.FeatureOperator(sl.FeatureSpec("k", "t", {"all": None}, {"last": sl.last("c")}))
     for part in many.to_batches():

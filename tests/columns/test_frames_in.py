@@ -154,6 +154,20 @@ def test_categories_are_compared_by_their_values_and_a_warning_says_so() -> None
         assert sl.aggregate(FRAME.assign(c=sizes.codes), spec)["x"].to_pylist() == [2]
 
 
+def test_a_later_frame_may_have_a_column_of_nulls_without_a_type() -> None:
+    """As pandas makes it of a column that has only None."""
+    frames = [pd.DataFrame({"t": [1, 2], "k": ["a", "b"], "v": 1}), pd.DataFrame({"t": [3], "k": [None], "v": 5})]
+    table = pa.concat_tables([pa.Table.from_pandas(frame) for frame in frames], promote_options="default")
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"s": sl.sum("v")}, by="k")
+    for call in (
+        lambda data: sl.aggregate(data, spec),
+        lambda data: sl.attach(data, spec),
+        lambda data: sl.join(data, table, on="v", time="t", within=(0, 0)),
+        lambda data: sl.features(table, data, on="k", time="t", ranges={"a": 9}, aggs={"n": sl.count()}),
+    ):
+        assert call(frames).to_pylist() == call(table).to_pylist()
+
+
 def test_unions_of_pandas_and_polars() -> None:
     first = pl.from_pandas(FRAME)
     for tables in ([FRAME, first], [first, FRAME]):

@@ -3,10 +3,13 @@ them is read."""
 
 from __future__ import annotations
 
+import gc
 import gzip
 import subprocess
 import sys
 import threading
+import weakref
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -226,6 +229,14 @@ def test_globs_and_uris(tmp_path):
         sl.aggregate(f"{tmp_path}/*.parquet", SPEC)
 
 
+def test_uris_are_escaped_and_paths_are_not(tmp_path):
+    for name in ("my file.parquet", "100%25.parquet"):
+        pq.write_table(TABLE, tmp_path / name)
+        same(sl.aggregate((tmp_path / name).as_uri(), SPEC))
+        same(sl.aggregate(f"file:{tmp_path}/{name}", SPEC))  # as Hadoop writes paths
+    same(sl.aggregate(f"{tmp_path.as_uri()}/my%20f*.parquet", SPEC))
+
+
 def test_folders_of_partitions_have_columns(tmp_path):
     """Of a folder or a glob what stands in ``name=value`` is a column."""
     for year in (2020, 2021):
@@ -339,6 +350,39 @@ def test_errors_of_a_generator_are_its_own():
         sl.aggregate(broken(), SPEC)
 
 
+QUERIES = {
+    "text as time": "select '2026-01-01' t, 1 v",
+    "null time": "select timestamp '2026-01-01' t, 1 v union all select null, 2",
+    "text as value": "select timestamp '2026-01-01' t, 'x' v",
+    "overflow": f"select timestamp '2026-01-01' t, {2**62} v from range(4)",
+}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_a_relation_that_is_refused_leaves_its_connection_free(query):
+    """Also where the error is kept, as notebooks keep the last one."""
+    connection = duckdb.connect()
+    spec = sl.Spec("t", {"w": sl.tumbling("1d")}, {"s": sl.sum("v")})
+    with pytest.raises((TypeError, ValueError, OverflowError)) as kept:
+        sl.aggregate(connection.sql(query), spec)
+    assert connection.sql("select 42").fetchall() == [(42,)], kept
+
+
+def test_what_an_error_has_seen_is_free_at_once():
+    """A wrong call keeps no table until the next collection of garbage."""
+    data = pa.table({"t": ["no time"]})
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(TypeError):
+            sl.aggregate(data, sl.Spec("t", {"w": sl.tumbling("1d")}, {"n": sl.count()}))
+        there = weakref.ref(data)
+        del data
+        assert there() is None
+    finally:
+        gc.enable()
+
+
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
@@ -392,6 +436,17 @@ def test_row_groups_outside_are_not_read(tmp_path, monkeypatch):
                 sl.aggregate(given, SPEC, threads=threads)
     read = [len(batch) for batch in columns_pushed(monkeypatch, pq.ParquetFile(path), (start, None))]
     assert sum(read) == ROWS - 70_000
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_times_that_python_has_not(threads, tmp_path):
+    """Statistics may have such times, as MySQL's 0000-00-00 and the 31st of December of 20000."""
+    times = np.array(["2026-01-01", "2026-01-02", "-0001-11-30", "20000-12-31"], "M8[us]")
+    pq.write_table(pa.table({"t": times, "v": range(4)}), tmp_path / "a.parquet")
+    spec = sl.Spec("t", {"w": sl.whole()}, {"c": sl.collect("v")})
+    for data in (tmp_path / "a.parquet", ds.dataset(tmp_path / "a.parquet"), pq.ParquetFile(tmp_path / "a.parquet")):
+        found = sl.aggregate(data, spec, between=("2026-01-01", "2027-01-01"), threads=threads)
+        assert found["c"].to_pylist() == [[0, 1]]
 
 
 def test_options_of_a_dataset_are_kept(tmp_path):
