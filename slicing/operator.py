@@ -27,7 +27,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.triggers import ByHand
-from slicing.query.watermark import Punctuated, fitting
+from slicing.query.watermark import Punctuated, fitting, waiting
 from slicing.stages.output import NO_ROWS
 from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory
@@ -203,7 +203,7 @@ class Operator(TakesTurns):
         if self._now is None:
             if marks is not None:
                 raise ValueError("marks of keys need the columns of the rows; push some first")
-            self._advanced = (*self._advanced, plain_moment(watermark))
+            self._advanced = waiting(self._advanced, plain_moment(watermark))
             return self._nothing()
         upto = None if watermark is None else _advanced(self._now.plan, watermark)
         if marks is None:

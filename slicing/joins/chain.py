@@ -22,6 +22,7 @@ from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Manual
 from slicing.system.turns import TakesTurns, in_turn
+from slicing.times.measure import Measure
 
 Link = Operator | JoinOperator | FeatureOperator | Distinct
 Given = Output | JoinOutput | FeatureOutput | DistinctOutput
@@ -245,10 +246,20 @@ def _fed(before: Link, link: Link, given: Given, tells_types: bool) -> list[Give
     reached = given.watermark
     if isinstance(before, Operator) and isinstance(given, Output):
         reached = before._reached(str(link.spec.time), given)
+    elif reached is not None:
+        reached = _in_unit_of(rows.schema, str(link.spec.time), reached)
     outs: list[Given] = [link.push(rows)] if rows.num_rows or tells_types else []
     if reached is not None or not outs:
         outs.append(link.advance(reached) if reached is not None else link._unmoved())
     return outs
+
+
+def _in_unit_of(schema: pa.Schema, time: str, watermark: object) -> object | None:
+    """A watermark of results in the unit of their time column. A join has it in the finer unit of both sides. None: the
+    column is not known yet."""
+    if time not in schema.names:
+        return None
+    return Measure.of(schema.field(time).type, time).at_or_after(watermark)
 
 
 def _flushed(link: Link, given: Given, tells_types: bool) -> list[Given]:

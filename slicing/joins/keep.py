@@ -36,7 +36,7 @@ def chosen_still(
     until = plan.within.done(RIGHT, marks.left)
     done = done_by_key(plan, RIGHT, of_keys, codes) if len(of_keys) else None
     masks = [_reached_or_later(plan, left, run, until, done) for run in right.runs]
-    if plan.spec.match != "last" or marks.left is None or (plan.spec.where is not None and not plan.where_is_right):
+    if plan.spec.match != "last" or marks.left is None or (plan.spec.where is not None and not plan.tests_right):
         return masks
     return [
         later if mask is None else mask & later

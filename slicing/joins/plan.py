@@ -165,7 +165,7 @@ class JoinPlan(TwoSides):
     def __init__(self, spec: JoinSpec, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
         super().__init__(spec, left, right, known)
         self.spec, self.sequence = spec, spec.sequence
-        self.within: Band | Windows = bound(spec, self.measure)
+        self.within: Band | Windows = bound(spec, self.measure, all(known))
         if spec.sequence is not None and known[RIGHT]:
             check_sequence(spec.sequence, column_type(right, spec.sequence))
         self.sources = self._sources()

@@ -24,7 +24,7 @@ from slicing.joins.state import JoinState, Marked, clipped, replanned
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import Policy
-from slicing.query.watermark import fitting, later
+from slicing.query.watermark import fitting, later, waiting
 from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count
 from slicing.system.turns import TakesTurns, in_turn
@@ -241,7 +241,7 @@ def _schema(side: SidePlan) -> pa.Schema:
 
 
 def _with_marks(known: Marked, new: dict[int, object]) -> Marked:
-    left, right = ((*marks, new[side]) if side in new else marks for side, marks in enumerate(known))
+    left, right = (waiting(marks, new[side]) if side in new else marks for side, marks in enumerate(known))
     return left, right
 
 

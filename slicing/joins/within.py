@@ -158,14 +158,17 @@ def behind(times: Ints, by: int) -> Ints:
     return np.where(times == MOST, MOST, moved)
 
 
-def bound(spec: JoinSpec, measure: Measure) -> Band | Windows:
-    """The band or windows of a spec in ticks. An open end becomes a closed end one tick nearer."""
+def bound(spec: JoinSpec, measure: Measure, known: bool) -> Band | Windows:
+    """The band or windows of a spec in ticks. An open end becomes a closed end one tick nearer, once the columns of
+    both sides are ``known``: those of the other side may have a finer tick, and nothing is joined before."""
     if not isinstance(spec.within, tuple):
         return Windows(spec.within, measure)
     before, after = (
         None if span is None else measure.ticks(span, f"within's {name}")
         for name, span in zip(("before", "after"), spec.within, strict=True)
     )
+    if not known:
+        return Band(before, after)
     if before is not None and spec.closed in ("right", "none"):
         before -= 1
     if after is not None and spec.closed in ("left", "none"):

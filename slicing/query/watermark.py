@@ -417,6 +417,21 @@ def later(one: int | None, other: int | None) -> int | None:
     return max(one, other)
 
 
+def waiting(given: Sequence[object], watermark: object) -> tuple[object, ...]:
+    """Watermarks from before the first rows, and another one. Those before it that are no later say nothing any more."""
+    left = list(given)
+    while left and _is_no_later(left[-1], watermark):
+        left.pop()
+    return (*left, watermark)
+
+
+def _is_no_later(one: object, other: object) -> bool:
+    if isinstance(one, int) or isinstance(other, int):
+        return isinstance(one, int) and isinstance(other, int) and one <= other
+    least, most = (Measure.of(pa.timestamp("ns", "UTC"), "time").watermark(value, "") for value in (one, other))
+    return least <= most
+
+
 def fitting(given: Sequence[object], in_ticks: Callable[[object], Ticks]) -> list[Ticks]:
     """Watermarks from before the first rows, in ticks. One that does not fit the time column is left out if a later one
     fits."""

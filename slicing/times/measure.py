@@ -176,6 +176,13 @@ class Measure:
             )
         return self._words_of(self.moment_ns(value, argument), argument, repr(value))
 
+    def at_or_after(self, value: object) -> object:
+        """The first instant of this column that is not before an instant, which may be of a finer unit."""
+        if self.is_integer or isinstance(value, int):
+            return value
+        unit = self.least * self.word_ns
+        return self.value(-(-self.moment_ns(value, "watermark") // unit) * self.least)
+
     def scalar(self, word: int) -> pa.Scalar:
         """A word as a scalar of the column's type."""
         if self.is_integer:

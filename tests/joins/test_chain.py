@@ -423,3 +423,46 @@ def test_rows_that_an_operator_has_no_room_for_are_counted() -> None:
     outs = [op.push(pa.table({"t": [t] * 5000, "k": [f"{t} {key}" for key in range(5000)]})) for t in range(3)]
     assert [(out.stats.get("full"), out.late.num_rows) for out in outs] == [(0, 0), (5000, 5000), (5000, 5000)]
     assert all(out.stats.rows == out.stats.windowed + out.stats.full for out in outs[1:])
+
+
+def in_unit(unit: str, *millis: int, **more: list) -> pa.Table:
+    times = pa.array([1_700_000_000_000 + milli for milli in millis], pa.timestamp("ms")).cast(pa.timestamp(unit))
+    return pa.table({"t": times, "k": ["a"] * len(millis)} | more)
+
+
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize("coarse_first", [True, False])
+def test_progress_of_a_finer_unit_is_rounded_up_to_the_next_operators_unit(features: bool, coarse_first: bool) -> None:
+    """The result has the left times in seconds; the right ones, and so the progress, are in milliseconds."""
+    first: sl.JoinOperator | sl.FeatureOperator = (
+        sl.FeatureOperator(sl.FeatureSpec("k", "t", {"r": "2s"}, {"n": sl.count()}))
+        if features
+        else sl.JoinOperator(sl.JoinSpec("k", "t", ("0s", "2s"), how="left"))
+    )
+    counted = sl.Spec("t", {"w": sl.tumbling("7s")}, {"rows": sl.count()}, watermark=sl.manual())
+    op = sl.chain(first, sl.Operator(counted))
+    one, other = (op.push_labels, op.push_events) if features else (op.push_left, op.push_right)
+    pushes = [lambda: one(in_unit("s", 1000, 2000, 30_000)), lambda: other(in_unit("ms", 1500, 20_300))]
+    outs, given = [], 0
+    for call in (*(pushes if coarse_first else reversed(pushes)), lambda: one(in_unit("s", 30_000)), op.flush):
+        outs.append(call())
+        given += op.outputs[0].rows.num_rows
+    assert sum(out.late.num_rows for out in outs) == 0
+    found = pa.concat_tables([out.windows for out in outs if out.windows.num_rows])
+    assert sum(found["rows"].to_pylist()) == given == 4
+    assert outs[1].windows.num_rows == 1, "before the flush"
+
+
+@pytest.mark.parametrize("closed", ["both", "left", "right", "none"])
+@pytest.mark.parametrize("type", [pa.date32(), pa.date64()])
+def test_progress_in_days(type: pa.DataType, closed: str) -> None:
+    def days(name: str, *numbers: int) -> pa.Table:
+        times = pa.array(numbers, pa.int32()).cast(pa.date32()).cast(type)
+        return pa.table({"t": times, "k": ["a"] * len(numbers), name: numbers})
+
+    first = sl.JoinOperator(sl.JoinSpec("k", "t", ("0d", "2d"), how="left", closed=closed))
+    counted = sl.Spec("t", {"w": sl.tumbling("7d")}, {"n": sl.count()}, watermark=sl.manual())
+    op = sl.chain(first, sl.Operator(counted))
+    outs = [op.push_left(days("a", 19_701, 19_702, 19_720)), op.push_right(days("b", 19_701, 19_720)), op.flush()]
+    assert sum(out.late.num_rows for out in outs) == 0
+    assert outs[1].windows.num_rows == 1, "the first week is complete before the flush"

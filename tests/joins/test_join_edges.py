@@ -1119,3 +1119,62 @@ def test_a_key_with_a_mark_is_not_forgotten_without_rows() -> None:
     assert len(op._state.keys) < 25_000, "keys that are gone are forgotten"
     again = op.push_left(pa.table({"t": [50_000, 50_000], "k": ["q", "new"]}))
     assert again.late_left["k"].to_pylist() == ["q"]
+
+
+@pytest.mark.parametrize("condition", [sl.col("y") == 1, sl.col("y") > sl.col("x")])
+@pytest.mark.parametrize("idle", [None, 10])
+def test_a_right_row_that_fails_where_evicts_none_before_the_left_columns_are_known(
+    condition: pc.Expression, idle: int | None
+) -> None:
+    spec = sl.JoinSpec(
+        "k", "t", (None, 0), match="last", how="left", where=condition, watermark=sl.bounded(0), idle=idle
+    )
+    op = sl.JoinOperator(spec)
+    op.push_right(pa.table({"t": [1, 2], "k": ["a", "a"], "y": [1, 0]}))
+    if idle is None:
+        op.advance(left=5)
+    else:
+        op.push_right(pa.table({"t": [20], "k": ["b"], "y": [1]}))
+    found = [*rows_of(op.push_left(pa.table({"t": [15], "k": ["a"], "x": [0]}))), *rows_of(op.flush())]
+    assert [(row["t"], row["t_right"]) for row in found] == [(15, 1)]
+
+
+def in_unit(unit: str, *millis: int, **more: list) -> pa.Table:
+    times = pa.array([1_700_000_000_000 + milli for milli in millis], pa.timestamp("ms")).cast(pa.timestamp(unit))
+    return pa.table({"t": times, "k": ["a"] * len(millis)} | more)
+
+
+@pytest.mark.parametrize("left_first", [True, False])
+def test_an_open_band_waits_for_the_unit_of_the_other_side(left_first: bool) -> None:
+    """In seconds it holds no time: 4 and 5 s are its ends. In milliseconds it does."""
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", ("-4s", "5s"), closed="none"))
+    pushes = [lambda: op.push_left(in_unit("s", 10_000)), lambda: op.push_right(in_unit("ms", 14_500))]
+    outs = [push() for push in (pushes if left_first else reversed(pushes))]
+    assert sum(out.rows.num_rows for out in outs) == 1
+    with pytest.raises(ValueError, match="holds no time at all: the time columns count in seconds"):
+        op = sl.JoinOperator(op.spec)
+        op.push(in_unit("s", 10_000), in_unit("s", 14_000))
+
+
+@pytest.mark.parametrize("closed", ["none", "left", "right", "both"])
+def test_the_watermark_does_not_go_back_when_the_other_side_has_a_finer_unit(closed: str) -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", ("0s", "2s"), closed=closed, how="semi"))
+    op.push_left(in_unit("s", 30_000))
+    before = op.advance(right=datetime(2023, 11, 14, 22, 13, 50)).watermark
+    after = op.push_right(in_unit("us", 30_000)).watermark
+    assert before is not None and before <= after
+
+
+def test_watermarks_from_before_the_first_rows_take_no_room() -> None:
+    op, other = (
+        sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5), watermark=sl.manual())),
+        sl.Operator(sl.Spec("t", {"w": sl.tumbling(1)}, {"n": sl.count()}, watermark=sl.manual())),
+    )
+    sizes = set()
+    for at in range(10_000, 10_100):
+        op.advance(left=at)
+        other.advance(at)
+        sizes.add((len(op.snapshot()), len(other.snapshot())))
+    assert len(sizes) == 1
+    assert op.push_left(left(10_098, 10_099, k=["a", "a"])).late_left["t"].to_pylist() == [10_098]
+    assert other.push(pa.table({"t": [10_098, 10_099]})).late["t"].to_pylist() == [10_098]
