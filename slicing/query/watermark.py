@@ -418,7 +418,7 @@ def later(one: int | None, other: int | None) -> int | None:
 
 
 def waiting(given: Sequence[object], watermark: object) -> tuple[object, ...]:
-    """Watermarks from before the first rows, and another one. Those before it that are no later say nothing any more."""
+    """Watermarks from before the first rows, and another one. Those before it that are no later say nothing more."""
     left = list(given)
     while left and _is_no_later(left[-1], watermark):
         left.pop()
