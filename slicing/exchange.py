@@ -346,6 +346,10 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
     tables = [a.sections["rows"] for a in arrived if "rows" in a.sections]
     if tables or plan.asks_rows:
         given = _in_one_order(state, tables) if plan.asks_rows else one_batch(pa.concat_tables(tables))
+        if len(new.cells):
+            raise ValueError(
+                "a batch has rows that their reader has judged and rows that it has not; use one way for all"
+            )
         _, columns = plan.columns.of(given)
         rows = encoded(state, columns, plan.measure.words(columns[str(plan.spec.time)]))
         new = collect(state, rows)

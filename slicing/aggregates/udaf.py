@@ -130,7 +130,7 @@ def _bind(agg: Aggregate, value: ValueType, columns: Mapping[str, pa.DataType]) 
         empty = block[:, 0] == 0
         return Lowered(array_of(out, empty), None)
 
-    integer = ["unsigned" if found.family == UNSIGNED else "int" for found in values.values()]
+    integer = ["signed" if found.family == UNSIGNED else "int" for found in values.values()]
     plain = ["float" if is_float else form for is_float, form in zip(floats, integer, strict=True)]
     if functions.commutative:
         feeds = tuple(Feed(name, form) for name, form in zip(values, plain, strict=True))
@@ -171,7 +171,8 @@ def udaf(
         The name that is printed.
     lift
         ``lift(*values)``: the state of one row, from its values of the columns ``inputs``. Floats and decimals are
-        passed as float64; integers, booleans and times as int64. Rows with a null among them are left out.
+        passed as float64; integers, booleans and times as int64, which every value must fit. Rows with a null among
+        them are left out.
     combine
         ``combine(a, b)``: one state from two. It must be associative.
     lower
@@ -258,6 +259,9 @@ def _identity(name: str, identity: Any, state: tuple[str, ...]) -> tuple[float |
         wanted = "one number" if len(state) == 1 else f"a tuple of {len(state)} numbers"
         raise TypeError(f"udaf {name!r}: identity must be {wanted}, as state={list(state)!r} says; got {identity!r}")
     casts: dict[str, Callable[[Any], Any]] = {"float64": float, "int64": int, "bool": bool}
+    for s, v in zip(state, given, strict=True):
+        if s == "int64" and not (v == v and -(2**63) <= v < 2**63):
+            raise ValueError(f"udaf {name!r}: identity must fit its state, int64; got {v!r}")
     return tuple(casts[s](v) for s, v in zip(state, given, strict=True))
 
 
@@ -265,4 +269,8 @@ def _inputs(name: str, inputs: object) -> tuple[str, ...]:
     given = [inputs] if isinstance(inputs, str) else inputs
     if not isinstance(given, list | tuple) or not given:
         raise TypeError(f"udaf {name!r}: inputs must be a list of at least one column; got {inputs!r}")
-    return tuple(column_named(c, f"each of the inputs of udaf {name!r}") for c in given)
+    found = tuple(column_named(c, f"each of the inputs of udaf {name!r}") for c in given)
+    twice = [column for column in found if found.count(column) > 1]
+    if twice:
+        raise ValueError(f"udaf {name!r}: inputs names column {twice[0]!r} twice; lift gets each column once")
+    return found

@@ -94,6 +94,8 @@ def _divided(
     chosen = needs_look[table.codes]
     if chosen.all():
         return fresh, None
+    if not chosen.any():
+        return [], view
     return [table.take(chosen)], _view(store, alone, [table.take(~chosen)], until, False)
 
 

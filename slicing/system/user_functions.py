@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property, partial
 from itertools import product
 from types import CodeType, FunctionType, ModuleType
@@ -48,11 +49,16 @@ class Functions:
         return hash(self._key())
 
     def _key(self) -> tuple[object, ...]:
-        return self.name, self.digest, repr(self.identity), self.state, self.inputs, self.commutative
+        return self.name, self.made_from, repr(self.identity), self.state, self.inputs, self.commutative
+
+    @cached_property
+    def made_from(self) -> tuple[object, ...]:
+        """What tells the code apart from others in this process; ``digest`` does in any process, as well as it can."""
+        return self.digest, *unknown_to(self.lift, self.combine, self.lower, self.invert)
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = (self.lift, self.combine, self.lower, self.invert)
-        return _unpickled, (cloudpickle.dumps(given), self.name, *self._key()[1:2], self.identity, *self._key()[3:])
+        return _unpickled, (cloudpickle.dumps(given), self.name, self.digest, self.identity, *self._key()[3:])
 
     def __repr__(self) -> str:
         parts = [f"{name}={getattr(self, name).__qualname__}" for name in ("lift", "combine", "lower")]
@@ -65,15 +71,15 @@ class Functions:
     @property
     def jitted(self) -> tuple[Any, Any, Any, Any]:
         """The compiled functions; kept on disk if everything that they are made from is known."""
-        if self.digest not in _JITTED:
+        if self.made_from not in _JITTED:
             parts = {what: getattr(self, what) for what in ("lift", "combine", "lower", "invert")}
             found = {what: None if f is None else njit(f) for what, f in parts.items()}
             if self.source is not None:
                 for what, dispatcher in found.items():
                     if dispatcher is not None:
                         keep_users(dispatcher, what, self.source)
-            _JITTED[self.digest] = found["lift"], found["combine"], found["lower"], found["invert"]
-        return _JITTED[self.digest]
+            _JITTED[self.made_from] = found["lift"], found["combine"], found["lower"], found["invert"]
+        return _JITTED[self.made_from]
 
     @cached_property
     def source(self) -> str | None:
@@ -81,7 +87,7 @@ class Functions:
 
     def kernels(self, forms: str) -> Kernels:
         """The kernels for the types of the inputs."""
-        key = self.digest, self.state, forms
+        key = *self.made_from, self.state, forms
         if key not in _KERNELS:
             _KERNELS[key] = compiled(*self.jitted, forms, self.state, self.source)
         return _KERNELS[key]
@@ -135,7 +141,7 @@ _CALLED = {  # by loop
 }
 
 # Compiled and checked once in a process, however often a spec is built or unpickled.
-_JITTED: dict[str, tuple[Any, Any, Any, Any]] = {}
+_JITTED: dict[tuple[object, ...], tuple[Any, Any, Any, Any]] = {}
 _KERNELS: dict[tuple[Any, ...], Kernels] = {}
 _CHECKED: set[Functions] = set()
 
@@ -151,6 +157,14 @@ def digest(*functions: FunctionType | None) -> str:
     return hashlib.sha256("\n".join(_described(f, []) for f in functions).encode()).hexdigest()[:16]
 
 
+def unknown_to(*functions: FunctionType | None) -> tuple[int, ...]:
+    """What ``digest`` does not tell apart, as the identities of these objects: no two of this process are equal."""
+    doubts: list[object] = []
+    for f in functions:
+        _described(f, doubts)
+    return tuple(map(id, doubts))
+
+
 def whole_source(*functions: FunctionType | None) -> str | None:
     """Everything that functions are compiled from. None if they refer to what may change unnoticed (another module, an
     object): then they are compiled in each process."""
@@ -160,41 +174,68 @@ def whole_source(*functions: FunctionType | None) -> str | None:
 
 
 FOREVER_ALIKE = ("builtins", "cmath", "math", "numba", "numpy", "operator")  # with numba's version, which files have
+_PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 
 
-def _described(value: object, doubts: list[object], within: tuple[object, ...] = ()) -> str:
-    """A description of a value that is equal in every process: functions by their bytecode and what it refers to.
+def _described(value: object, doubts: list[object], within: tuple[object, ...] = (), used: Sequence[str] = ()) -> str:
+    """A description of a value that is equal in every process: functions by their bytecode and what it refers to,
+    modules and classes by those of their attributes that the bytecode may have ``used``.
 
-    Values known only by name, which may be something else in another process, are added to ``doubts``.
+    Values that may be something else in another process are added to ``doubts``.
     """
+
+    def inner(part: object) -> str:
+        return _described(part, doubts, within, used)
+
     if isinstance(value, CodeType):
-        constants = [_described(c, doubts, within) for c in value.co_consts]
-        return f"code({value.co_code.hex()}, {constants}, {value.co_names}, {value.co_varnames})"
-    function = getattr(value, "py_func", value)
+        return f"code({value.co_code.hex()}, {[*map(inner, value.co_consts)]}, {value.co_names}, {value.co_varnames})"
+    function = value
+    if not isinstance(value, FunctionType | type):  # compiled by numba
+        function = getattr(value, "py_func", getattr(value, "__wrapped__", value))
     if isinstance(function, FunctionType):
-        if function in within:
-            return "itself"
-        within = (*within, function)
-        code, closure = function.__code__, function.__closure__ or ()
-        known = [
-            f"{n}={_described(function.__globals__[n], doubts, within)}"
-            for n in _names(code)
-            if n in function.__globals__
-        ]
-        cells = [_described(cell.cell_contents, doubts, within) for cell in closure]
-        return f"function({_described(code, doubts, within)}, {known}, {cells}, {function.__defaults__!r})"
+        return "itself" if function in within else _of_function(function, doubts, (*within, function))
+    if isinstance(value, Enum):
+        return f"{type(value).__qualname__}.{value.name}={inner(value.value)}"
     if isinstance(value, tuple):
-        return f"({', '.join(_described(v, doubts, within) for v in value)})"
+        fields = getattr(value, "_fields", None)
+        return f"{'' if fields is None else (type(value).__qualname__, fields)}({', '.join(map(inner, value))})"
     if isinstance(value, frozenset | set):
         return f"{{{sorted(map(repr, value))}}}"
     if isinstance(value, np.ndarray):
         return f"array({value.dtype}, {value.shape}, {value.tobytes().hex()})"
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+    if isinstance(value, _PLAIN):
         return repr(value)
-    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or "numpy"
-    if module.partition(".")[0] not in FOREVER_ALIKE or not hasattr(value, "__name__"):
-        doubts.append(value)
-    return module if isinstance(value, ModuleType) else getattr(value, "__qualname__", type(value).__qualname__)
+    if isinstance(value, np.dtype | types.Type):
+        return f"type {value}"
+    if isinstance(value, type) and issubclass(value, Enum):
+        return f"{value.__qualname__}{[*map(inner, value)]}"
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
+    name = module if isinstance(value, ModuleType) else getattr(value, "__qualname__", type(value).__qualname__)
+    alike = module.partition(".")[0] in FOREVER_ALIKE and hasattr(value, "__name__")
+    if getattr(np, name, None) is value or (alike and not isinstance(value, np.ufunc)):  # anybody may make a ufunc
+        return name
+    doubts.append(value)
+    if any(value is other for other in within) or not isinstance(value, ModuleType | type):
+        return name
+    there = sorted(attribute for attribute in set(used) if hasattr(value, attribute))
+    within = (*within, value)
+    return f"{name}{''.join(f'.{attribute}={inner(getattr(value, attribute))}' for attribute in there)}"
+
+
+def _of_function(function: FunctionType, doubts: list[object], within: tuple[object, ...]) -> str:
+    """A function by its code, the globals and the variables around it that the code may use, and its defaults."""
+    code, closure = function.__code__, function.__closure__ or ()
+    used = _names(code)
+
+    def inner(part: object) -> str:
+        return _described(part, doubts, within, used)
+
+    known = [f"{n}={inner(function.__globals__[n])}" for n in used if n in function.__globals__]
+    cells = [inner(cell.cell_contents) for cell in closure]
+    defaults, others = function.__defaults__, function.__kwdefaults__ or {}
+    told = repr(defaults) if all(isinstance(value, _PLAIN) for value in defaults or ()) else inner(defaults)
+    told += "".join(f", {name}={inner(value)}" for name, value in others.items())
+    return f"function({inner(code)}, {known}, {cells}, {told})"
 
 
 def _names(code: CodeType) -> list[str]:
@@ -218,13 +259,14 @@ def _check_arity(f: Functions) -> None:
         function = getattr(f, what)
         if function is None:
             continue
-        try:
-            inspect.signature(function).bind(*arguments)
-        except TypeError:
+        parameters = inspect.signature(function).parameters.values()
+        by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        if len(parameters) != len(arguments) or not all(one.kind in by_place for one in parameters):
             raise TypeError(
                 f"udaf {f.name!r}: {what} must take {len(arguments)} argument{'s' * (len(arguments) > 1)} "
-                f"({', '.join(arguments)}); its own are {inspect.signature(function)}"
-            ) from None
+                f"({', '.join(arguments)}); its own are {inspect.signature(function)}. Other values come from "
+                "variables around the function"
+            )
 
 
 def _returned(f: Functions, what: str, function: Any, arguments: tuple[Any, ...]) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import index
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from slicing.windows.bounds import BEGIN, LIMIT, Bound, Due, no_windows
 
 _Windows = tuple[tuple[int, int], ...]
 
+EXACT = 1 << 53  # larger floats may stand for several whole numbers
 MOST_SLICES = 1 << 16  # slices whose windows are remembered
 FEW_ROWS = 128  # rows whose windows are checked: all rows of a first try; 1 us each, and as much for their slices
 _RULE = "every start and every end of a window must be an edge"
@@ -136,9 +139,10 @@ class BoundUser(Bound):
     def _compare(self, times: list[int], edges: list[int]) -> None:
         """Raise for rows whose windows differ from the windows at the end of their slice."""
         pairs = list(dict(zip(times, edges, strict=True)).items())
-        self._containing(list(dict.fromkeys(edge - 1 for _, edge in pairs)))
+        ends = list(dict.fromkeys(edge - 1 for _, edge in pairs))
+        of_end = dict(zip(ends, self._containing(ends), strict=True))
         for (time, edge), own in zip(pairs, self._containing([time for time, _ in pairs]), strict=True):
-            others = self._held[edge - 1]
+            others = of_end[edge - 1]
             if own != others and set(own) != set(others) and time >= self._begins.get(edge, time):
                 raise ValueError(
                     f"{self.window!r}.containing({time}) gave {list(own)} and containing({edge - 1}) gave "
@@ -156,7 +160,7 @@ class BoundUser(Bound):
     def _checked(self, time: int) -> _Windows:
         given = self.window.containing(time)
         try:
-            found = tuple([(int(a), int(b)) for a, b in given])
+            found = tuple([(_whole(a), _whole(b)) for a, b in given])
         except (TypeError, ValueError):
             raise TypeError(
                 f"{self.window!r}.containing({time}) gave {given!r}; it must give (start, end) pairs of whole numbers"
@@ -217,6 +221,11 @@ class BoundUser(Bound):
         first = changes(start, end)
         start, end = start[first], end[first]
         return Due(start, end, start)
+
+
+def _whole(bound: Any) -> int:
+    """A bound that a user gave. Raises for parts of numbers."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() and abs(bound) <= EXACT else index(bound)
 
 
 def _are_right(times: Sequence[int], given: list[_Windows]) -> bool:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -108,6 +112,95 @@ def test_equal_and_hashed_by_code_and_what_it_refers_to() -> None:
     assert repr(scaled(2.0)).startswith("sl.udaf('scaled', lift=")
 
 
+class Way(Enum):
+    UP = 1.0
+    DOWN = -1.0
+
+
+class There(NamedTuple):
+    a: float
+    b: float
+
+
+class Back(NamedTuple):
+    b: float
+    a: float
+
+
+def of_ufunc(added: bool) -> Callable[..., Any]:
+    if added:
+
+        @numba.vectorize(["float64(float64)"])
+        def f(x: float) -> float:
+            return x + 1
+    else:
+
+        @numba.vectorize(["float64(float64)"])
+        def f(x: float) -> float:
+            return x * 10
+
+    return f
+
+
+def by_way(way: Way) -> Callable[..., Any]:
+    return lambda x: x if way == Way.UP else -x
+
+
+def by_name(pair: Any) -> Callable[..., Any]:
+    return lambda x: x * pair.a
+
+
+def by_function(f: Any) -> Callable[..., Any]:
+    return lambda x: f(x)
+
+
+def by_type(type: Any) -> Callable[..., Any]:
+    return lambda x: float(type(x))
+
+
+PAIRS = {
+    "members of an enum": (by_way, Way.UP, Way.DOWN, 6.0, -6.0),
+    "named tuples": (by_name, There(1.0, 2.0), Back(1.0, 2.0), 6.0, 12.0),
+    "functions over arrays": (by_function, of_ufunc(True), of_ufunc(False), 9.0, 60.0),
+    "types of numba": (by_type, numba.int8, numba.int32, 6.0, 6.0),
+}
+
+
+@pytest.mark.parametrize(("made", "one", "other", "first", "second"), PAIRS.values(), ids=PAIRS)
+def test_what_functions_refer_to_tells_them_apart(made: Any, one: Any, other: Any, first: float, second: float) -> None:
+    """Compiled functions are shared by what they are made from: another one's would give another one's answers."""
+    table = pa.table({"t": [1, 2, 3], "v": [1.0, 2.0, 3.0]})
+    aggs = {n: sl.udaf("u", **{**ADD, "lift": made(of)}) for n, of in (("a", one), ("b", other), ("c", one))}
+    (row,) = sl.aggregate(table, sl.Spec("t", {"w": sl.tumbling(10)}, aggs)).select([*aggs]).to_pylist()
+    assert row == {"a": first, "b": second, "c": first}
+    assert aggs["a"] == aggs["c"] != aggs["b"]
+
+
+def test_numbers_of_other_modules_tell_functions_apart() -> None:
+    settings = ModuleType("settings")
+    sums = []
+    for rate in (2.0, 3.0):
+        settings.rate = rate  # type: ignore[attr-defined]
+        agg = sl.udaf("u", **{**ADD, "lift": lambda x: x * settings.rate})
+        found = sl.aggregate(pa.table({"t": [1], "v": [5.0]}), sl.Spec("t", {"w": sl.tumbling(9)}, {"x": agg}))
+        sums += found["x"].to_pylist()
+    assert sums == [10.0, 15.0]
+
+
+@pytest.mark.parametrize("state", ["float64", "int64"])
+@pytest.mark.parametrize("commutative", [True, False])
+def test_unsigned_integers_beyond_64_bits_with_a_sign_are_refused(state: str, commutative: bool) -> None:
+    most = {"combine": lambda a, b: max(a, b), "identity": -1, "state": [state], "commutative": commutative}
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"x": sl.udaf("most", **{**ADD, **most})})
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1], "v": pa.array([2**63 - 1], pa.uint64())}))
+    before = op.snapshot()
+    with pytest.raises(ValueError, match="column 'v' holds 9223372036854775808, and a udaf takes integers as int64"):
+        op.push(pa.table({"t": [2, 3], "v": pa.array([2**63, None], pa.uint64())}))
+    assert op.snapshot() == before
+    assert op.flush().windows["x"].to_pylist() == [2**63 - 1 if state == "int64" else float(2**63)]
+
+
 SCRIPT = """
 import pickle, sys, pyarrow as pa, slicing as sl
 FACTOR = 3.0
@@ -183,6 +276,10 @@ def _raises(x: float) -> float:
         ({"identity": (0.0, 0.0)}, "udaf 'u': identity must be one number, as state=['float64'] says; got (0.0, 0.0)"),
         ({"inputs": []}, "udaf 'u': inputs must be a list of at least one column; got []"),
         ({"commutative": 1}, "udaf 'u': commutative must be True or False; got 1"),
+        ({"inputs": ["v", "v"]}, "udaf 'u': inputs names column 'v' twice; lift gets each column once"),
+        ({"lift": lambda x, y=2: x * y}, "udaf 'u': lift must take 1 argument (v); its own are (x, y=2). Other values"),
+        ({"identity": 2**63, "state": ["int64"]}, "udaf 'u': identity must fit its state, int64; got 92233720"),
+        ({"identity": float("nan"), "state": ["int64"]}, "udaf 'u': identity must fit its state, int64; got nan"),
     ],
 )
 def test_wrong_ones_are_refused(changed: dict, message: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.windows import context_free
 
 ORIGINS = (0, 1_700_000_000_000_000_000, -(2**62))
 
@@ -129,3 +130,30 @@ def test_edges_that_stand_for_nothing_are_refused(edges: int, plain: bool) -> No
     spec = sl.Spec("t", {"w": Codes(edges, plain)}, {"n": sl.count()})
     with pytest.raises(ValueError, match=f"see gave the edges {edges}; they must be 0 or a sum of different ones"):
         sl.aggregate(pa.table({"t": [1, 2]}), spec)
+
+
+class Tens(sl.ContextFreeWindow):
+    def next_edge(self, times: np.ndarray) -> np.ndarray:
+        return (times // 10 + 1) * 10
+
+    def containing(self, time: int) -> Iterable[tuple[int, int]]:
+        return [(time // 10 * 10, time // 10 * 10 + 10)]
+
+
+@pytest.mark.parametrize("short_of", range(40, 160, 24))
+def test_what_is_remembered_of_slices_may_be_forgotten_within_a_push(short_of: int) -> None:
+    count = context_free.MOST_SLICES - short_of
+    op = sl.Operator(sl.Spec("t", {"w": Tens()}, {"n": sl.count()}, watermark=sl.manual()))
+    op.push(pa.table({"t": np.arange(count) * 10 + 3}))
+    op.push(pa.table({"t": (count + np.arange(100)) * 10 + 3}))
+    assert op.flush().windows.num_rows == count + 100
+
+
+@pytest.mark.parametrize("bound", [0.5, 2.0**54 + 4, float("inf")])
+def test_bounds_are_whole_numbers(bound: float) -> None:
+    class Floats(Tens):
+        def containing(self, time: int) -> Iterable[tuple[int, int]]:
+            return [(-bound, bound)]  # type: ignore[list-item]
+
+    with pytest.raises(TypeError, match=r"it must give \(start, end\) pairs of whole numbers"):
+        sl.aggregate(pa.table({"t": [0]}), sl.Spec("t", {"w": Floats()}, {"n": sl.count()}))

@@ -148,3 +148,51 @@ def test_keys_with_nothing_open_are_forgotten() -> None:
         op.push(pa.table({"t": [10 * at] * 1000, "k": range(at, at + 1000)}))
     stats = op.advance(10**9).stats
     assert stats["kept"] == 0 and stats["keys"] <= 8000
+
+
+@dataclass(frozen=True)
+class Gap(sl.ContextAwareWindow):
+    """A session; its context is how many rows there were, and the time of the last one."""
+
+    gap: int
+
+    def start(self) -> Any:
+        return (0, 0)
+
+    def see(self, context: Any, time: int) -> Any:
+        return (context[0] + 1, time), (self.OPEN if context[0] == 0 else 0)
+
+    def deadline(self, context: Any) -> Any:
+        return None if context[0] == 0 else context[1] + self.gap
+
+    def expired(self, context: Any) -> Any:
+        return (0, 0), self.CLOSE
+
+
+@pytest.mark.parametrize("origin", [0, 1_700_000_000_000_000_000])
+def test_a_deadline_passes_while_few_rows_of_calm_keys_become_final(origin: int) -> None:
+    spec = sl.Spec("t", {"w": Gap(100)}, {"n": sl.count()}, by="k", watermark=sl.bounded(10))
+    op = sl.Operator(spec)
+
+    def push(*rows: tuple[int, int]) -> sl.Output:
+        return op.push(pa.table({"t": [origin + t for t, _ in rows], "k": [k for _, k in rows]}))
+
+    push(*[(0, key) for key in range(100)])
+    push(*[(90, key) for key in range(1, 100)])  # all keys but the first go on
+    push((104, 1))
+    push((100, 2), (99, 3))  # their windows stay open
+    assert push((111, 4)).windows.select(["k", "n"]).to_pylist() == [{"k": 0, "n": 1}]
+    assert op.flush().windows.num_rows == 99
+
+
+def test_a_deadline_after_all_times_is_none_in_plain_python() -> None:
+    @dataclass(frozen=True)
+    class Plain(Gap):
+        def columns(self) -> tuple[str, ...]:
+            return ("s",)  # text is not compiled
+
+        def see(self, context: Any, time: int, text: str) -> Any:
+            return super().see(context, time)
+
+    spec = sl.Spec("t", {"w": Plain(2**63 - 1)}, {"n": sl.count()})
+    assert sl.aggregate(pa.table({"t": [1, 2, 3], "s": ["a", "b", "c"]}), spec)["n"].to_pylist() == [3]

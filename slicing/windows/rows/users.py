@@ -55,7 +55,8 @@ class ContextAwareWindow(RowWindow):
     A window is *compiled* if three conditions hold. Its methods use only what numba compiles: numbers, tuples, math,
     and the window's attributes that are numbers. Each context is a number, or a tuple of numbers, of the types that
     ``start()`` returns. Its columns are integers, floats or booleans. Otherwise the methods run in plain Python, with
-    equal results but some hundred times slower. ``explain`` says which, and why.
+    equal results but some hundred times slower. ``explain`` says which, and why. Integers of compiled methods have 64
+    bits, and what exceeds them wraps around: return None where there is no deadline, not a time far ahead plus a span.
 
     Overlapping windows run only in plain Python. Edges are then a list of ``self.opens(id)`` and
     ``self.closes(id)``: ``at=`` sets the start or the end, and ``closes(before=True)`` is ``CLOSE_BEFORE``.
@@ -196,7 +197,7 @@ class Walks:
                 needed[g] = min(_position(view, g, opened.rank) for opened in context.open)
             if timed and context is not None:
                 due = window.deadline(context.value)
-                wakes[g] = FOREVER if due is None else due
+                wakes[g] = FOREVER if due is None else min(due, FOREVER)
         return Walks(walks, needed, wakes)
 
     def closed(self) -> Ints:
