@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow import csv, fs, json
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
@@ -22,7 +24,10 @@ SOURCE_OPTIONS = (  # of Spark's file source
     "cleanSource", "sourceArchiveDir", "pathGlobFilter", "recursiveFileLookup", "modifiedBefore", "modifiedAfter",
     "ignoreMissingFiles",
 )  # fmt: skip
-CSV_OPTIONS = ("sep", "delimiter", "header", "nullValue", "quote")
+CSV_OPTIONS = ("sep", "delimiter", "header", "nullValue", "quote", "escape")
+BLOCK = 1 << 20  # bytes of a CSV file that are looked at together
+# Parquet's old times, which Spark writes by default: from the year 1 to 9999, which nanoseconds do not reach
+PARQUET = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
 # the columns of the source; content is not read
 _LISTED = StructType(
     [
@@ -42,11 +47,13 @@ class Csv:
     header: bool = True  # the first line has the names of columns; otherwise these are the columns of the schema
     null: str = ""
     quote: str = '"'
+    escape: str = "\\"  # of a quote within quotes
 
     @staticmethod
     def of(options: Mapping[str, object]) -> Csv:
         sep = options.get("sep", options.get("delimiter", ","))
         found = {"sep": sep, "nullValue": options.get("nullValue", ""), "quote": options.get("quote", '"')}
+        found["escape"] = options.get("escape", "\\")
         for name, value in found.items():
             if not isinstance(value, str) or (name != "nullValue" and len(value) != 1):
                 what = "a string" if name == "nullValue" else "one character"
@@ -54,7 +61,26 @@ class Csv:
         header = {"true": True, "false": False}.get(str(options.get("header", True)).lower())
         if header is None:
             raise ValueError(f"read_files: header must be True or False; got {options['header']!r}")
-        return Csv(found["sep"], header, found["nullValue"], found["quote"])  # type: ignore[arg-type]
+        if found["escape"] not in ("\\", found["quote"]):
+            raise ValueError(
+                f"read_files: escape must be the quote, {found['quote']!r}, or a backslash; got {found['escape']!r}"
+            )
+        return Csv(found["sep"], header, found["nullValue"], found["quote"], found["escape"])  # type: ignore[arg-type]
+
+    def check(self, system: fs.FileSystem, path: str) -> None:
+        """Raise for a file with an escaped quote, which pyarrow reads in another way than Spark."""
+        if self.escape == self.quote:
+            return
+        escaped, last = (self.escape + self.quote).encode(), b""
+        with system.open_input_stream(path) as stream:  # unpacks what is packed
+            while block := stream.read(BLOCK):
+                if escaped in last + block:
+                    raise ValueError(
+                        f"it has {escaped.decode()}, which Spark reads as a quote within quotes, and pyarrow does not. "
+                        "Use Spark's own reader, whose rows window_aggregate takes too; write files with "
+                        "Spark's option escape='\"'; or give read_files escape='\"', if they are written twice"
+                    )
+                last = block[-1:]
 
     def reader(self, columns: Sequence[str]) -> ds.CsvFileFormat:
         """An empty field is null, as in Spark; so are two quotes, unless nulls are written in another way."""
@@ -77,7 +103,7 @@ class Reading:
     columns: tuple[str, ...]  # all of the schema, of which a query needs some
 
     def file_format(self) -> str | ds.FileFormat:
-        return self.csv.reader(self.columns) if self.format == "csv" else self.format
+        return {"csv": self.csv.reader(self.columns), "parquet": PARQUET}.get(self.format, self.format)
 
 
 @dataclass(frozen=True)
@@ -147,7 +173,8 @@ def read_files(
         as for files from before a column was added. In a JSON file, a column without values is always null.
     options
         Options of Spark's file source, such as ``maxFilesPerTrigger=100``. For CSV files also Spark's ``sep`` (or
-        ``delimiter``), ``header`` (here True by default: the first line has the names), ``nullValue`` and ``quote``.
+        ``delimiter``), ``header`` (here True by default: the first line has the names), ``nullValue``, ``quote`` and
+        ``escape`` (the quote itself, or a backslash as by default, with which a file with an escaped quote is refused).
 
     Returns
     -------
@@ -183,7 +210,7 @@ def read_files(
     for name, value in named.items():
         if name in SOURCE_OPTIONS:
             reader = reader.option(name, str(value))
-    columns = _schema(path, schema, written.reader(()) if format == "csv" else format)
+    columns = _schema(path, schema, Reading(format, missing, written, ()).file_format())
     return FileRows(reader.schema(_LISTED).load(path).select("path"), columns, format, missing, written)
 
 
@@ -199,9 +226,20 @@ def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str 
         if not names:
             raise ValueError(f"{path} holds no file yet to learn the columns from; give read_files a schema=")
         schema = ds.dataset(names[:1], filesystem=system, format=format).schema
+        if format is PARQUET:
+            schema = _with_instants(schema, pq.ParquetFile(system.open_input_file(names[0])).schema)
     if not isinstance(schema, pa.Schema):
         raise TypeError(f"schema must be Spark's StructType, Arrow's Schema or a DDL string; got {schema!r}")
     return given_schema(schema)
+
+
+def _with_instants(schema: pa.Schema, file: pq.ParquetSchema) -> pa.Schema:
+    """The columns with a zone for Parquet's old times: Spark writes and reads them as instants."""
+    for name in {file.column(at).path for at in range(len(file)) if file.column(at).physical_type == "INT96"}:
+        if name in schema.names:  # not within a struct or a list
+            at = schema.get_field_index(name)
+            schema = schema.set(at, schema.field(at).with_type(pa.timestamp("us", "UTC")))
+    return schema
 
 
 def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, reading: Reading) -> Iterator[pa.RecordBatch]:
@@ -217,7 +255,14 @@ def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, reading: Reading)
             except (ValueError, pa.ArrowException, KeyError) as error:
                 raise ValueError(
                     f"{path} cannot be read as {reading.format} with columns {', '.join(schema.names)}: {error}"
+                    f"{_cure(reading, error)}"
                 ) from error
+
+
+def _cure(reading: Reading, error: Exception) -> str:
+    if reading.format != "json" or "from number to string" not in str(error):
+        return ""
+    return '. Text in a column of numbers, such as "NaN", is read by Spark\'s own reader alone'
 
 
 def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Reading) -> Iterator[pa.RecordBatch]:
@@ -229,8 +274,11 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Readi
             else:  # pyarrow 18 reads a whole file at once
                 batches = json.read_json(stream, parse_options=_parsed(schema)).to_batches()
             for batch in batches:
-                yield batch.select(schema.names)
+                given = [_of_json(batch.column(field.name), field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(given, schema.names)
         return
+    if reading.format == "csv":
+        reading.csv.check(system, path)
     format = reading.file_format()
     data = ds.dataset([path], filesystem=system, format=format)
     found = data.schema.names
@@ -256,10 +304,21 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Readi
 
 
 def _parsed(schema: pa.Schema) -> json.ParseOptions:
-    """Times with a zone are read as text and cast later: the JSON reader takes times without a zone as UTC."""
-    zoned = (pa.types.is_timestamp(field.type) and field.type.tz for field in schema)
-    fields = [field.with_type(pa.string()) if z else field for field, z in zip(schema, zoned, strict=True)]
+    """What has another form as text is read as text and converted later: the JSON reader takes times without a zone as
+    UTC, takes no dates, and takes the text of bytes for the bytes."""
+    fields = [field.with_type(pa.string()) if _is_text(field.type) else field for field in schema]
     return json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool((pa.types.is_timestamp(type) and type.tz) or pa.types.is_date(type) or pa.types.is_binary(type))
+
+
+def _of_json(column: pa.Array, type: pa.DataType) -> pa.Array:
+    """Bytes are in base64, as Spark writes them."""
+    if not pa.types.is_binary(type):
+        return column
+    return pa.array([None if text is None else b64decode(text, validate=True) for text in column.to_pylist()], type)
 
 
 def _located(path: str) -> tuple[fs.FileSystem, str]:

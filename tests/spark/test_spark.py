@@ -483,6 +483,37 @@ def test_csv_files_are_read_as_spark_reads_them(
     assert sorted(map(str, ours.to_pylist())) == sorted(map(str, theirs.toArrow().to_pylist()))
 
 
+WRITTEN = {
+    "csv": {"k": "'say \"hi\" to c:\\\\temp, twice'", "v": "1.5d"},
+    "json": {"k": "X'00FF'", "day": "date'2026-03-29'", "old": "date'1582-10-04'"},
+    "parquet": {"k": "'a'", "until": "timestamp_ltz'9999-12-31 00:00:00'", "old": "timestamp_ltz'1500-01-01 00:00:00'"},
+}
+
+
+@pytest.mark.parametrize("format", WRITTEN)
+def test_files_that_spark_wrote_are_read_as_spark_reads_them(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    """By its defaults, but for the quotes of CSV."""
+    made = ", ".join(f"{value} {name}" for name, value in WRITTEN[format].items())
+    frame, options = spark.sql(f"select timestamp_seconds(id) ts, {made} from range(2)"), {}
+    if format == "csv":
+        options = {"header": "true", "escape": '"'}
+    folder = str(tmp_path / "in")
+    frame.coalesce(1).write.options(**options).format(format).save(folder)
+    aggs = {"n": sl.count(), **{name: sl.max(name) for name in WRITTEN[format] if name != "k"}}
+    spec = sl.Spec("ts", {"w": sl.tumbling("1d")}, aggs, by="k")
+    given = {"csv": {"escape": '"'}}.get(format, {})
+    found = window_aggregate(
+        read_files(spark, folder, None if format == "parquet" else frame.schema, format, streaming=False, **given),
+        spec,
+        partitions=1,
+    )
+    theirs = window_aggregate(
+        spark.read.schema(frame.schema).options(**options).format(format).load(folder), spec, partitions=1
+    )
+    assert found.schema == theirs.schema
+    assert found.collect() == theirs.collect() != []
+
+
 def test_a_column_that_a_file_lacks_is_refused_or_null(spark: SparkSession, tmp_path: Path) -> None:
     columns = "ts long, k string, extra double"
     spec = sl.Spec("ts", {"w": sl.tumbling(100)}, {"n": sl.count(), "s": sl.sum("extra")}, by="k")
