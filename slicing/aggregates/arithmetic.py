@@ -76,12 +76,14 @@ def _wider(column: Column) -> Column:
 
 
 def _exactly(operator: str, left: Column, right: Column, type: pa.DataType) -> Lowered:
-    """Integers, times and durations with results that do not fit: these are wrapped modulo 2**64."""
+    """Integers, times and durations with results that do not fit: these are wrapped, modulo 2**64 or a day."""
     exact = _PLAIN_OBJECTS[operator](_objects(left, type), _objects(right, type))
     unsigned = type == UINT64
     low, high = (0, 1 << 64) if unsigned else (-(1 << 63), 1 << 63)
+    if pa.types.is_time(type):
+        low, high = 0, _DAY * 1000 ** _UNITS.index(type.unit)
     beyond = ((exact < low) | (exact >= high)).astype(np.bool_)
-    wrapped = ((exact - low) % (1 << 64) + low).astype(np.uint64 if unsigned else np.int64)
+    wrapped = ((exact - low) % (high - low) + low).astype(np.uint64 if unsigned else _storage(type))
     null = np.zeros(wrapped.size, np.bool_)
     for side in (left, right):
         if isinstance(side, pa.Array) and side.null_count:
@@ -97,11 +99,17 @@ def _objects(column: Column, type: pa.DataType) -> Any:
         return column.fill_null(0).to_numpy(zero_copy_only=False).astype(object)
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("ms"))
-    ticks = column.view(INT64).fill_null(0).to_numpy(zero_copy_only=False).astype(object)
+    ticks = column.view(pa.from_numpy_dtype(_storage(column.type))).fill_null(0)
+    ticks = ticks.to_numpy(zero_copy_only=False).astype(object)
     return ticks * 1000 ** (_UNITS.index(type.unit) - _UNITS.index(column.type.unit))
 
 
+def _storage(type: pa.DataType) -> Any:
+    return np.int32 if pa.types.is_time32(type) else np.int64
+
+
 _UNITS = "s", "ms", "us", "ns"
+_DAY = 86_400  # seconds
 _PLAIN: dict[str, Callable[..., Any]] = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _CHECKED: dict[str, Callable[..., Any]] = {
     "+": pc.add_checked,

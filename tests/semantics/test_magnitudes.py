@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -84,3 +87,18 @@ def test_a_watermark_of_a_join_before_its_first_rows_is_any_moment():
     op = sl.JoinOperator.restore(spec, op.snapshot())
     out = op.push_left(pa.table({"t": pa.array([1], pa.timestamp("s")), "k": [1]}))
     assert out.late_left.num_rows == 1
+
+
+@pytest.mark.parametrize("type", [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")])
+def test_times_of_day_beyond_a_day_do_not_fit(type: pa.DataType) -> None:
+    times = pa.array([datetime.time(23), datetime.time(1)], type)
+    table = pa.table(
+        {"t": [1, 11], "a": times, "d": pa.array([datetime.timedelta(hours=5)] * 2, pa.duration(type.unit))}
+    )
+    spec = {"time": "t", "windows": {"w": sl.tumbling(10)}, "aggs": {"z": sl.max("a") + sl.max("d")}}
+    with pytest.raises(OverflowError, match=re.escape(f"(output column 'z') does not fit {type}")):
+        sl.aggregate(table, sl.Spec(**spec))
+    for way, first in (("null", None), ("wrap", datetime.time(4))):
+        found = sl.aggregate(table, sl.Spec(**spec, on_overflow=way))["z"]
+        found.validate(full=True)
+        assert (found.type, found.to_pylist()) == (type, [first, datetime.time(6)])
