@@ -31,6 +31,7 @@ _ENDINGS = {
 _KNOWN = (
     "Parquet (.parquet, .pq), CSV (.csv, .tsv, also .gz, .bz2, .zst), Arrow IPC and Feather (.arrow, .ipc, .feather)"
 )
+TYPED = ("parquet", "ipc")  # formats whose files have types
 _MAGIC = re.compile(r"[*?\[]")
 AT_ONCE = 16  # files whose columns are read at the same time
 
@@ -75,7 +76,8 @@ def _opened(files: list[str], format: str, system: fs.FileSystem, base: str | No
 
 
 def _check_alike(files: Sequence[ds.FileFragment], format: str, columns: Sequence[str]) -> None:
-    """Raise if only some files have a column. A dataset takes its columns from the first file, and fills in nulls."""
+    """Raise if only some files have a column, or only some have zones. A dataset takes its columns from the first file,
+    and fills in nulls."""
     with ThreadPoolExecutor(min(len(files), AT_ONCE)) as pool:  # remote files: most of the time is waiting
         names = list(pool.map(partial(_names, format=format), files))
     pairs = zip(files, names, strict=True)
@@ -88,12 +90,28 @@ def _check_alike(files: Sequence[ds.FileFragment], format: str, columns: Sequenc
                 f"column {column!r} is missing in {lacking[0]}, which {has} has; to read it as null there, give a "
                 "dataset whose schema has it: pyarrow.dataset.dataset(files, format=..., schema=...)"
             )
+        if format in TYPED:
+            _check_zones(files, column)
+
+
+def _check_zones(files: Sequence[ds.FileFragment], column: str) -> None:
+    """Raise if only some files have times with a zone: a dataset reads both as what the first file has."""
+    first: dict[bool, str] = {}
+    for file in files:
+        at = file.physical_schema.get_field_index(column)
+        if at >= 0 and pa.types.is_timestamp(file.physical_schema.field(at).type):
+            first.setdefault(file.physical_schema.field(at).type.tz is None, file.path)
+    if len(first) > 1:
+        raise ValueError(
+            f"column {column!r} has times with a zone in {first[False]} and without one in {first[True]}; read these "
+            "files one after the other, and give all times a zone or none"
+        )
 
 
 def _names(file: ds.FileFragment, format: str) -> list[str]:
     """A file's columns. For text formats only the first line is read: inferring types takes as long as reading 1 MB."""
     try:
-        if format not in ("csv", "tsv"):
+        if format in TYPED:
             return list(file.physical_schema.names)
         with io.TextIOWrapper(file.filesystem.open_input_stream(file.path), "utf-8-sig", newline="") as text:
             rows = csv.reader(text, delimiter="\t" if format == "tsv" else ",")

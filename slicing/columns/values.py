@@ -178,6 +178,11 @@ class ValueType:
     def of(type: pa.DataType, column: str) -> ValueType:
         t = pa.types
         coded, type = t.is_dictionary(type), result_type(decoded(type))
+        if coded and t.is_nested(type):
+            raise TypeError(
+                f"column {column!r} is a dictionary of {type}, which Arrow does not decode; give its values, "
+                "column.dictionary.take(column.indices)"
+            )
         if t.is_boolean(type):
             return ValueType(type, BOOL, False)
         if t.is_signed_integer(type):

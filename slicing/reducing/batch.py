@@ -308,7 +308,8 @@ class Rows:
 def _not_null(column: pa.Array) -> list[Bytes]:
     """A byte per value: whether it is not null. An empty list if no value is null."""
     if isinstance(column, pa.DictionaryArray):
-        column = column.cast(column.type.value_type)
+        values = column.dictionary
+        column = values.take(column.indices) if values.null_count else column.indices
     return [bits(column, VALID)] if column.null_count else []
 
 

@@ -174,6 +174,19 @@ def test_chunks_whose_dictionaries_have_a_null_or_a_value_twice_are_joined():
             assert pa.types.is_dictionary(call(table).schema.field("c").type)
 
 
+@pytest.mark.parametrize("value", [[1], {"a": 1}])
+@pytest.mark.parametrize("agg", [sl.first, sl.last, sl.collect])
+def test_dictionaries_of_nested_values_say_what_to_do(agg, value):
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 0, None]), pa.array([value]))
+    spec = sl.Spec("t", {"w": sl.tumbling(5)}, {"a": agg("c")})
+    with pytest.raises(TypeError, match=r"column 'c' is a dictionary of .*; give its values, column\.dictionary\.take"):
+        sl.aggregate(pa.table({"t": [1, 2, 3], "c": column}), spec)
+    counted = sl.Spec("t", {"w": sl.tumbling(5)}, {"n": sl.count("c")})
+    assert sl.aggregate(pa.table({"t": [1, 2, 3], "c": column}), counted)["n"].to_pylist() == [2]
+    given = column.dictionary.take(column.indices)
+    assert sl.aggregate(pa.table({"t": [1, 2, 3], "c": given}), spec).num_rows == 1
+
+
 def test_rollup_of_parts():
     op = sl.Operator(spec(emit="parts", aggs={"least": sl.min("c"), "most": sl.max("c")}))
     pushed = [rows(["b", "a"], pa.string()), rows(["d", "c"], pa.string(), at=120 * MINUTE)]

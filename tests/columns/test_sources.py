@@ -306,6 +306,18 @@ def test_a_column_that_one_of_the_files_lacks_is_refused(ending, tmp_path):
         sl.aggregate([whole, part], sl.Spec("t", {"all": sl.whole()}, {"n": sl.count("w")}))
 
 
+@pytest.mark.parametrize("write", [pq.write_table, pa.feather.write_feather])
+def test_times_with_and_without_a_zone_are_not_read_as_one(write, tmp_path):
+    ending = ".parquet" if write is pq.write_table else ".feather"
+    for name, zone in (("a", None), ("b", "UTC")):
+        write(pa.table({"t": pa.array([1, 2], pa.timestamp("us", zone)), "v": [1, 2]}), str(tmp_path / (name + ending)))
+    spec = sl.Spec("t", {"w": sl.tumbling("1d")}, {"n": sl.count()})
+    for threads in (1, 2):
+        with pytest.raises(ValueError, match=r"column 't' has times with a zone in .*b\..* and without one in .*a\."):
+            sl.aggregate(tmp_path, spec, threads=threads)
+    assert sl.aggregate(tmp_path, sl.Spec("v", {"w": sl.whole()}, {"n": sl.count()}))["n"].to_pylist() == [4]
+
+
 def test_a_dataset_whose_schema_has_all_columns_takes_those_that_a_file_lacks_for_null(tmp_path):
     parquet(tmp_path, [PARTS[0], PARTS[1].drop_columns("v")])
     files = [str(file) for file in sorted(tmp_path.glob("*.parquet"), reverse=True)]
