@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -63,15 +64,17 @@ def _pandas(table: pa.Table, like: object, sources: Sources) -> Any:
     import pandas
 
     frame = table.to_pandas(use_threads=table.num_rows >= MANY_ROWS)
-    given = like.dtypes if isinstance(like, pandas.DataFrame) and like.columns.is_unique else {}
+    own: dict[object, Any] = {}  # the input's types of columns, if there are types of pandas' own
+    if isinstance(like, pandas.DataFrame):
+        types = like.dtypes.to_numpy()
+        if not all([isinstance(dtype, np.dtype) for dtype in types]) and like.columns.is_unique:
+            own = dict(zip(like.columns, types, strict=True))
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if name not in frame:  # it is the index
-            continue
-        own = [given[source] for source in sources.get(name, ()) if source in given]
-        dtype = next((dtype for dtype in own if _is_nullable(dtype, column.type)), None)
+        known = [own[source] for source in sources.get(name, ()) if source in own] if own else []
+        dtype = next((dtype for dtype in known if _is_nullable(dtype, column.type)), None)
         if dtype is None and column.null_count and _needs_digits(column):
             dtype = pandas.api.types.pandas_dtype("Int64" if pa.types.is_signed_integer(column.type) else "UInt64")
-        if dtype is not None and frame[name].dtype != dtype:
+        if dtype is not None and name in frame and frame[name].dtype != dtype:  # otherwise it is the index
             frame[name] = column.to_pandas(types_mapper={column.type: dtype}.get).array
     return frame
 
