@@ -13,6 +13,7 @@ from pyarrow import csv, fs, json
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
+from slicing.columns.parquet import old_times
 from slicing.system.arguments import choice, says_arguments
 from slicing.system.filesystems import filesystem
 from spark_udfs.types import arrow_schema, conformed, given_schema
@@ -235,7 +236,7 @@ def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str 
 
 def _with_instants(schema: pa.Schema, file: pq.ParquetSchema) -> pa.Schema:
     """The columns with a zone for Parquet's old times: Spark writes and reads them as instants."""
-    for name in {file.column(at).path for at in range(len(file)) if file.column(at).physical_type == "INT96"}:
+    for name in old_times(file):
         if name in schema.names:  # not within a struct or a list
             at = schema.get_field_index(name)
             schema = schema.set(at, schema.field(at).with_type(pa.timestamp("us", "UTC")))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
+from slicing.columns.parquet import old_times
 from slicing.system.filesystems import filesystem
 
 Path = str | PathLike[str]
@@ -69,10 +70,21 @@ def _opened(files: list[str], format: str, system: fs.FileSystem, base: str | No
         from pyarrow.csv import ParseOptions
 
         kind = ds.CsvFileFormat(ParseOptions(delimiter="\t"))
+    options = {"filesystem": system, "partitioning": "hive", "partition_base_dir": base}
     try:
-        return ds.dataset(files, format=kind, filesystem=system, partitioning="hive", partition_base_dir=base)
+        found = ds.dataset(files, format=kind, **options)
+        if format == "parquet" and _has_old_times(found):
+            found = ds.dataset(files, format=ds.ParquetFileFormat(coerce_int96_timestamp_unit="us"), **options)
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{files[0]} cannot be read as {format}: {error}") from None
+    return found
+
+
+def _has_old_times(data: ds.Dataset) -> bool:
+    """Whether times of 96 bits are read as nanoseconds, of which 64 bits reach from 1677 to 2262 alone."""
+    if pa.timestamp("ns") not in data.schema.types:
+        return False
+    return bool(old_times(next(iter(data.get_fragments())).metadata.schema))
 
 
 def _check_alike(files: Sequence[ds.FileFragment], format: str, columns: Sequence[str]) -> None:

@@ -18,6 +18,12 @@ def opened(fragment: Any, read: int) -> pq.ParquetFile:
     return pq.ParquetFile(fragment.open(), metadata=fragment.metadata, pre_buffer=False, buffer_size=read)
 
 
+def old_times(schema: pq.ParquetSchema) -> set[str]:
+    """The columns with times of 96 bits, Parquet's old form, which Spark writes by default."""
+    columns = map(schema.column, range(len(schema)))
+    return {column.path for column in columns if column.physical_type == "INT96"}
+
+
 def has(file: pq.ParquetFile, schema: pa.Schema, columns: Sequence[str] | None) -> bool:
     """Whether the columns of the file have the types of the dataset."""
     own = file.schema_arrow

@@ -98,6 +98,7 @@ class Union(TakesTurns):
         self._measure: Measure | None = None
         self._progress = {name: Progress() for name in sources}
         self._marks: dict[str, int] = {}
+        self._newest: dict[str, int] = {}  # of sources whose progress has no times of rows, but of marks
         self._reached: int | None = None
 
     @in_turn
@@ -127,6 +128,8 @@ class Union(TakesTurns):
             progress = policy.observe(progress, Seen.of(times, columns, measure, times[:0]))
         reached = policy.reached(progress, policy.delays(measure))
         self._schema, self._measure, self._progress[source] = schema, measure, progress
+        if times.size and isinstance(policy, Punctuated):
+            self._newest[source] = max(int(times.max()), self._newest.get(source, -LIMIT))
         if reached is not None:
             self._marks[source] = max(reached, self._marks.get(source, reached))
         named = texts([source]).take(pa.array([0] * batch.num_rows, pa.int32()))
@@ -188,8 +191,8 @@ class Union(TakesTurns):
 
     def _heard(self, source: str) -> int | None:
         """The newest time that a source has reached, by a row or by its watermark."""
-        times = [t for t in (self._progress[source].largest, self._marks.get(source)) if t is not None]
-        return max(times, default=None)
+        known = self._progress[source].largest, self._marks.get(source), self._newest.get(source)
+        return max([time for time in known if time is not None], default=None)
 
 
 def union(tables: Iterable[object]) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -93,3 +94,23 @@ def test_attach_keeps_column_names_that_are_no_strings(name: Any) -> None:
     found = sl.attach(frame, sl.Spec("t", {"w": sl.whole()}, {"s": sl.sum("v")}), returns="same")
     assert found.columns.tolist() == ["t", "v", name, "s"] and found.index.equals(frame.index)
     assert found.iloc[:, 2].tolist() == [7, 8]
+
+
+@pytest.mark.skipif(not hasattr(pa, "decimal64"), reason="pyarrow 18 has no narrow decimals")
+@pytest.mark.parametrize("type", ["decimal32", "decimal64"])
+def test_narrow_decimals_are_polars_own(type: str) -> None:
+    narrow = getattr(pa, type)(5, 2)
+    values = [Decimal("-999.99"), Decimal("1.50"), None, Decimal("7.00")]
+    nested = pa.array([[value] for value in values], pa.list_(narrow))
+    inner = pa.array(
+        [{"a": value, "b": [{"c": value}]} for value in values],
+        pa.struct({"a": narrow, "b": pa.list_(pa.struct({"c": narrow}))}),
+    )
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3]), pa.array(values, narrow))
+    table = pa.table({"t": [1, 2, 3, 14], "k": pa.array(values, narrow), "x": nested, "y": inner, "z": coded})
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"last": sl.last("k"), "n": sl.count()}, by="k")
+    for call in (sl.aggregate, sl.attach):
+        plain, found = call(table, spec), call(table, spec, returns="polars")
+        assert found["k"].to_list() == plain["k"].to_pylist() and found["last"].to_list() == plain["last"].to_pylist()
+    for name in "xyz":
+        assert found[name].to_list() == table[name].to_pylist()

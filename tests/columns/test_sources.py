@@ -461,6 +461,21 @@ def test_times_that_python_has_not(threads, tmp_path):
         assert found["c"].to_pylist() == [[0, 1]]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_times_of_96_bits_reach_from_the_year_1_to_9999(threads, tmp_path):
+    """Parquet's old form, which Spark writes by default, in the time column and others."""
+    times = [datetime(1, 1, 1), datetime(2026, 1, 2, 3, 4, 5, 678901), datetime(9999, 12, 30)]
+    table = pa.table({"t": pa.array(times, pa.timestamp("us")), "until": pa.array(times[::-1], pa.timestamp("us"))})
+    for name in ("a", "b"):
+        pq.write_table(table, tmp_path / f"{name}.parquet", use_deprecated_int96_timestamps=True)
+    spec = sl.Spec("t", {"w": sl.tumbling("1d")}, {"n": sl.count(), "until": sl.max("until")})
+    found = sl.aggregate(tmp_path, spec, threads=threads)
+    assert found["n"].to_pylist() == [2, 2, 2]
+    assert found["until"].to_pylist() == times[::-1]
+    some = sl.aggregate(tmp_path, spec, threads=threads, between=("2026-01-01", None))
+    assert some.to_pylist() == found.slice(1).to_pylist()
+
+
 def test_options_of_a_dataset_are_kept(tmp_path):
     """Its own filter; how it wants to be read."""
     parquet(tmp_path)

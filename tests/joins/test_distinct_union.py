@@ -211,6 +211,21 @@ def test_a_watermark_may_come_before_the_first_rows_of_a_distinct(keep: str) -> 
     assert sl.Distinct(spec).flush().rows.num_rows == 0
 
 
+@pytest.mark.parametrize("policy", [sl.punctuated("mark"), sl.manual()])
+def test_a_source_that_sends_rows_between_marks_is_not_silent(policy: object) -> None:
+    union = sl.Union({"a": policy, "b": sl.bounded(0)}, "t", idle=30)
+
+    def push(source: str, time: int, mark: bool = False) -> object:
+        return union.push(source, pa.table({"t": [time], "mark": [mark]})).watermark
+
+    push("a", 0, mark=True)
+    if policy == sl.manual():
+        union.advance("a", 0)
+    reached = [push(source, time) for time in range(0, 60, 5) for source in "ab"]
+    assert reached[-1] == 0, "both speak every 5 ticks, and the mark of a is at 0"
+    assert push("b", 90) == 90, "now a is silent for longer than idle"
+
+
 def test_what_a_union_refuses() -> None:
     union = sl.Union({"a": sl.bounded(0), "b": sl.bounded(0)}, "t")
     union.push("a", pa.table({"t": [5], "v": [1]}))
