@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing import JoinSpec, manual
+from slicing import FeatureSpec, JoinSpec, manual
 from slicing.joins.exchange import Reader, Spread, answer_of, check, manual_side, plan_of, start, state_of, wanted
+from slicing.joins.features.plan import over_events
 from slicing.joins.progress import Marks
 from slicing.joins.within import LEFT, RIGHT
 from slicing.system.arguments import at_least_one, says_arguments
@@ -322,12 +323,21 @@ def _schemas(
     for side, schema in enumerate((left, right)):
         data, frame = sides[side], frames[side]
         if not isinstance(data, FileRows):
-            check_types(frame.schema, [spec.time[side], *(pair[side] for pair in spec.on)])
+            check_types(frame.schema, _computed_with(spec, side))
             if side == LEFT or (isinstance(spec, JoinSpec) and not spec.left_only):
                 _check_all_travel(frame, schema, spec.sides[side])
         names = schema.names if all_of_them else wanted(spec, (left, right), side)
         found.append(pa.schema([schema.field(name) for name in names]))
     return found[LEFT], found[RIGHT]
+
+
+def _computed_with(spec: JoinSpec | FeatureSpec, side: int) -> list[str]:
+    """The columns of a side that the query compares or aggregates, not those that it passes on."""
+    names = [spec.time[side], *(pair[side] for pair in spec.on)]
+    if isinstance(spec, FeatureSpec):
+        return names if side == LEFT else [*names, *over_events(spec).columns()]
+    names += [] if spec.where is None else spec.where.fields  # the other side may have a column of this name as well
+    return names if side == LEFT or spec.sequence is None else [*names, spec.sequence]
 
 
 def _check_all_travel(frame: DataFrame, schema: pa.Schema, side: str) -> None:

@@ -97,9 +97,9 @@ def drain(
 
     For ``window_aggregate`` these are the open windows, for ``window_join`` rows that are still without a partner. If
     Spark has not completed a batch, an error says so: run the query once more with ``trigger(availableNow=True)``.
-    Draining again gives equal rows. The query refuses to continue after it, unless you set it back to before its last
-    batch, which undoes the end. Write the rows to another folder than the stream's output: from a folder of a file
-    sink, Spark reads only files that the sink has listed.
+    Draining again gives equal rows. The query refuses to continue after it, unless you set it back by two batches or
+    more, which undoes the end (a repeat of the last batch alone does not). Write the rows to another folder than the
+    stream's output: from a folder of a file sink, Spark reads only files that the sink has listed.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ class Change:
         _, operator, _ = self.old.place(self.stand.query, place).restore(self.spec, self.stand.done)
         state = state_of(operator).but(newest=newest)
         state = moved(state, self.changed, given_for(state, self.changed, self.columns), since, agg_since)
-        self.new.place(self.stand.query, place).write(operator_of(state), self.stand.done)
+        _begun_anew(self.new, self.stand, place).write(operator_of(state), self.stand.done)
         return complete_from(self.spec, [state])
 
 
@@ -394,8 +394,15 @@ def gathered(spec: AnySpec, new: Files, stand: Stand, batches: Batches) -> Itera
         errors = [row["error"] for row in of_place if row["error"] is not None]
         if not errors:
             some = [engine(spec).restore(spec, row["piece"]) for row in of_place]
-            new.place(stand.query, place).write(engine(spec).joined(some), stand.done)
+            _begun_anew(new, stand, place).write(engine(spec).joined(some), stand.done)
         yield _row(_ANSWERS, place, errors[0] if errors else pickle.dumps(None))
+
+
+def _begun_anew(files: Files, stand: Stand, number: int) -> Place:
+    """A place to which a query moves. It goes on, so an end that is marked there is one that it went back from."""
+    place = files.place(stand.query, number)
+    place.forget_drained(-1)
+    return place
 
 
 def _going_on(files: Files, stand: Stand, number: int) -> Place:

@@ -32,7 +32,19 @@ from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
 import spark_udfs
-from spark_udfs import BatchLog, StateError, change, drain, peek, read_files, rescale, stages, window_aggregate
+from spark_udfs import (
+    BatchLog,
+    StateError,
+    change,
+    drain,
+    peek,
+    read_files,
+    rescale,
+    stages,
+    window_aggregate,
+    window_features,
+    window_join,
+)
 from spark_udfs.local import session
 from spark_udfs.placed import by_hash, by_place
 from spark_udfs.stages import STATS
@@ -194,6 +206,20 @@ def test_columns_that_spark_reads_otherwise_are_refused(spark: SparkSession) -> 
         query(by="k", n=sl.count())
     with pytest.raises(TypeError, match="column 'y' has type interval year, which cannot be sent to Python's workers"):
         query(n=sl.count("y"))
+    band = {"on": "d", "time": "t", "within": (0, 5)}
+    others = rows.withColumnRenamed("k", "a")
+    collated = "column '[ak]' has type string collate UTF8_LCASE, and text is compared by its b"
+    for frames, given in (
+        ((others, rows), {"where": sl.col("a") == sl.col("k")}),
+        ((rows, others), {"where": sl.col("a") == sl.col("k")}),
+        ((others, rows), {"match": "last", "sequence": "k", "within": (None, 0)}),
+    ):
+        with pytest.raises(TypeError, match=collated):
+            window_join(*(frame.drop("y") for frame in frames), sl.JoinSpec(**band | given), partitions=1)
+    for column, why in (("k", collated), ("y", "column 'y' has type interval year, which cannot be sent to Python's")):
+        asked = sl.FeatureSpec("d", "t", {"r": 5}, {"n": sl.count_distinct(column)})
+        with pytest.raises(TypeError, match=why):
+            window_features(others.drop("y"), rows, asked, partitions=1)
     with pytest.raises(ValueError, match="the result would have the columns 't' and 'T', which Spark does not tell ap"):
         query(T=sl.count())
     assert query(by="d", n=sl.count()).count() == 1

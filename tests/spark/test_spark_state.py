@@ -1070,6 +1070,24 @@ def test_a_query_that_is_taken_back_to_before_its_end_goes_on(tmp_path: Path, un
     refused(query, 4, "was drained after batch 3, which ended its stream")
 
 
+@pytest.mark.parametrize("moved", ["rescaled", "changed"])
+def test_an_end_where_a_query_moves_to_is_one_that_it_went_back_from(tmp_path: Path, moved: str) -> None:
+    """As of three partitions that it had, drained, and left by going back to two."""
+    path, query = str(tmp_path), job(tmp_path, 2)
+    for batch in range(3):
+        run(query, batch, rows(batch))
+    other = job(tmp_path, 3) if moved == "rescaled" else replace(query, files=replace(query.files, name="v2"))
+    for p in range(other.partitions):
+        place(other, p).mark_drained(1)
+        place(other, p).mark_drained(2)
+        place(other, p).mark_drained(9)
+    assert rescale(path, SPEC, 2, 3) == 2 if moved == "rescaled" else change(path, SPEC, SPEC, 2, to="v2")
+    assert run(other, 3, rows(3)).num_rows
+    with pytest.raises(StateError, match="was drained after batch 3"):
+        drained(other, 3)
+        run(other, 4, rows(4))
+
+
 def test_a_place_for_late_rows_that_cannot_be_written_is_told_before_there_are_any(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     late = str(tmp_path / "file" / "late")
