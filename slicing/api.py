@@ -79,8 +79,8 @@ def aggregate(
         (``rows``, ``per_row``, ``frame``, your own).
     returns
         ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: the kind of frame that the data is, if that is a frame
-        of Polars or pandas. Columns of pandas' nullable types and of Polars' Enum keep their type. pandas makes floats
-        of integers with nulls; those that no float can hold become ``Int64`` or ``UInt64``.
+        of Polars or pandas. Columns of Polars' Enum, pandas' nullable numbers and its Arrow types keep their type.
+        Of integers with nulls pandas makes floats; those that no float can hold become ``Int64`` or ``UInt64``.
     progress
         Whether to show how many rows were read so far: a bar of ``tqdm`` if that is installed, otherwise a line a
         second on standard error.
@@ -103,7 +103,7 @@ def aggregate(
         raise TypeError(f"aggregate takes the data and, as spec, a sl.Spec; got {type(spec).__name__}{swapped}")
     wide, kind = check_layout(layout, spec), check_returns(returns, data)
     windows = all_windows(data, spec, threads, between, yes_or_no(progress, "progress"))
-    sources = {name: (name,) for name in spec.by} | {name: agg.read() for name, agg in spec.aggs.items()}
+    sources = {name: (name,) for name in spec.by} | {name: agg.gives() for name, agg in spec.aggs.items()}
     if not wide:
         return given_back(windows, kind, data, sources)
     sources |= {f"{name}_{window}": sources[name] for name in spec.aggs for window in spec.windows}

@@ -127,7 +127,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
         at = rows.spread(found)
         for agg in spec.aggs:
             given = given.append_column(names[name, agg], some_of(answers[agg], at))
-            sources[names[name, agg]] = spec.aggs[agg].read()
+            sources[names[name, agg]] = spec.aggs[agg].gives()
     back = given_back(given, kind, data, sources)
     if kind == "pandas" and returns == "same":
         own = list(data.columns)  # type: ignore[attr-defined]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def replay(data: object, spec: Spec, *, rows: int | None = None, layout: str = "
 class Replay(Iterator[Output]):
     """The iterator that :func:`replay` returns."""
 
-    def __init__(self, operator: Operator, pushes: Iterator[pa.RecordBatch]) -> None:
+    def __init__(self, operator: Operator, pushes: Generator[pa.RecordBatch]) -> None:
         self._spec = operator.spec
         self._outputs = _outputs(operator, pushes)
 
@@ -88,13 +89,14 @@ class Replay(Iterator[Output]):
         return latest(self, self._spec, returns=returns)
 
 
-def _outputs(operator: Operator, pushes: Iterator[pa.RecordBatch]) -> Iterator[Output]:
-    for batch in pushes:
-        yield operator.push(batch)
+def _outputs(operator: Operator, pushes: Generator[pa.RecordBatch]) -> Iterator[Output]:
+    with closing(pushes):  # at once, also if an error is kept, as in ``aggregate``
+        for batch in pushes:
+            yield operator.push(batch)
     yield operator.flush()
 
 
-def _cut(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+def _cut(found: Iterator[pa.RecordBatch], rows: int) -> Generator[pa.RecordBatch]:
     """Batches of ``rows`` rows; the last batch has the rest. Without rows there is one empty batch."""
     held: list[pa.RecordBatch] = []
     count, any_yet = 0, False

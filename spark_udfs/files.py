@@ -69,17 +69,18 @@ class Csv:
         return Csv(found["sep"], header, found["nullValue"], found["quote"], found["escape"])  # type: ignore[arg-type]
 
     def check(self, system: fs.FileSystem, path: str) -> None:
-        """Raise for a file with an escaped quote, which pyarrow reads in another way than Spark."""
+        """Raise for a file with an escaped quote or backslash, which pyarrow reads in another way than Spark."""
         if self.escape == self.quote:
             return
-        escaped, last = (self.escape + self.quote).encode(), b""
+        escaped, last = [(self.escape + after).encode() for after in (self.quote, self.escape)], b""
         with system.open_input_stream(path) as stream:  # unpacks what is packed
             while block := stream.read(BLOCK):
-                if escaped in last + block:
+                found = [sign for sign in escaped if sign in last + block]
+                if found:
                     raise ValueError(
-                        f"it has {escaped.decode()}, which Spark reads as a quote within quotes, and pyarrow does not. "
-                        "Use Spark's own reader, whose rows window_aggregate takes too; write files with "
-                        "Spark's option escape='\"'; or give read_files escape='\"', if they are written twice"
+                        f"it has {found[0].decode()}, of which Spark keeps the second sign within quotes, and pyarrow "
+                        "both. Use Spark's own reader, whose rows window_aggregate takes too; write files with Spark's "
+                        "option escape='\"'; or give read_files escape='\"', if quotes in quotes are written twice"
                     )
                 last = block[-1:]
 
@@ -175,7 +176,8 @@ def read_files(
     options
         Options of Spark's file source, such as ``maxFilesPerTrigger=100``. For CSV files also Spark's ``sep`` (or
         ``delimiter``), ``header`` (here True by default: the first line has the names), ``nullValue``, ``quote`` and
-        ``escape`` (the quote itself, or a backslash as by default, with which a file with an escaped quote is refused).
+        ``escape`` (the quote itself, or a backslash as by default: then files with a backslash before a quote or before
+        another backslash are refused).
 
     Returns
     -------

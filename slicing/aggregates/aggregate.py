@@ -64,9 +64,14 @@ class Formula:
         """The single aggregates in the formula."""
         raise NotImplementedError
 
-    def read(self) -> list[str]:
-        """The value columns that the formula reads."""
-        return [column for part in self.parts() for column in part.columns()]
+    def gives(self) -> list[str]:
+        """The columns of which the formula gives values, or computes them: not those by which it chooses rows."""
+        return [
+            column
+            for part in self.parts()
+            for column in part.columns()
+            if part.return_ is None or column in columns_in(part.return_)
+        ]
 
     def bind(self, types: Types, through: Through | None = None) -> BoundAggregate:
         """Resolve the formula against the types of columns. Raises for a type that it cannot take."""
@@ -269,8 +274,7 @@ class Aggregate(Formula):
         if self.user is not None:
             inputs: tuple[str, ...] = self.user.inputs
             return inputs
-        returned = (self.return_,) if isinstance(self.return_, str) else self.return_ or ()
-        return (*(() if self.column is None else (self.column,)), *returned)
+        return (*(() if self.column is None else (self.column,)), *columns_in(self.return_))
 
     def bind(self, types: Types, through: Through | None = None) -> BoundAggregate:
         """Resolve the aggregate against the types of columns. Raises for a type that it cannot take."""
@@ -355,6 +359,11 @@ def likely_reads(aggs: Iterable[Aggregate]) -> Iterator[tuple[str, pa.DataType]]
             yield name, pa.float64() if place and agg.return_ is not None else type  # of any type
         if agg.flag:
             yield agg.flag, pa.bool_()
+
+
+def columns_in(return_: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The columns that an aggregate returns beside the one that it compares."""
+    return (return_,) if isinstance(return_, str) else return_ or ()
 
 
 def columns_of(names: object, argument: str) -> str | tuple[str, ...]:

@@ -37,6 +37,10 @@ def calculated(operator: str, left: Column, right: Column) -> Lowered:
     type = UINT64 if left.type == right.type == UINT64 and operator != "-" else INT64
     try:
         sides = (left.cast(type), right.cast(type)) if integers else (left, right)
+        if pa.types.is_time(left.type) or pa.types.is_time(
+            right.type
+        ):  # of durations Arrow adds the last 32 bits alone
+            raise pa.ArrowInvalid
         return Lowered(_CHECKED[operator](*sides), None)
     except pa.ArrowInvalid:  # some results do not fit
         given = type if integers else _PLAIN[operator](pa.nulls(0, left.type), pa.nulls(0, right.type)).type

@@ -12,7 +12,7 @@ class Feed(NamedTuple):
 
     =========================  ===========================================================================
     float, log, int, word      the values as such numbers
-    unsigned, signed           integers, modulo 2**64; below 2**63
+    unsigned, signed           integers modulo 2**64; integers that must fit a sign
     square, square_lost        the two floats of a square
     low, high                  a word; the wanted extreme is smallest and NaN last
     limb0, limb1               the halves of a large decimal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -18,7 +19,8 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         found = pa.Table.from_batches(batches).combine_chunks().to_batches()
         return found[0] if found else batches[0]
     except pa.ArrowInvalid:  # dictionaries with too many values, with a null, or with a value twice
-        if not any(map(pa.types.is_dictionary, schema.types)):
+        alike = all(batch.schema.equals(schema) for batch in batches)
+        if not (alike and any(map(pa.types.is_dictionary, schema.types))):
             raise
     return _column_by_column(batches, pa.types.is_dictionary)
 
@@ -40,13 +42,17 @@ def has_halves(type: pa.DataType) -> bool:
 
 
 def _recoded(pieces: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
-    """The pieces joined, with a dictionary that is made anew."""
-    type = pieces[0].type
-    whole = encoded(pa.concat_arrays([piece.dictionary_decode() for piece in pieces]))
+    """The pieces joined, with a dictionary that is made anew; in the given order, if the values have one."""
+    type, values = pieces[0].type, pa.concat_arrays([piece.dictionary_decode() for piece in pieces])
+    if type.ordered:
+        order = pieces[0].dictionary.drop_null()
+        if not all(piece.dictionary.drop_null().equals(order) for piece in pieces):
+            raise TooManyValues(f"has type {type}, and its pieces have other values or another order")
+        return pa.DictionaryArray.from_arrays(pc.index_in(values, order).cast(type.index_type), order, ordered=True)
+    whole = encoded(values)
     if len(whole.dictionary) > room_of(type):
         raise TooManyValues(f"has {len(whole.dictionary):,} different values, and type {type} numbers {room_of(type)}")
-    dictionary = whole.dictionary.cast(type.value_type)
-    return pa.DictionaryArray.from_arrays(whole.indices.cast(type.index_type), dictionary, ordered=type.ordered)
+    return pa.DictionaryArray.from_arrays(whole.indices.cast(type.index_type), whole.dictionary.cast(type.value_type))
 
 
 def encoded(values: pa.Array) -> pa.DictionaryArray:
@@ -63,7 +69,7 @@ def room_of(type: pa.DictionaryType) -> int:
 
 
 class TooManyValues(ValueError):
-    """Dictionaries have more values than their indices can number."""
+    """Dictionaries do not make one: they have more values than their indices can number, or different orders."""
 
 
 def size_of(data: pa.RecordBatch | pa.Table) -> int:

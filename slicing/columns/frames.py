@@ -89,20 +89,31 @@ def _in_128_bits(type: pa.DataType) -> pa.DataType:
 def _pandas(table: pa.Table, like: object, sources: Sources) -> Any:
     import pandas
 
-    frame = table.to_pandas(use_threads=table.num_rows >= MANY_ROWS)
+    frame = _with_texts_as_names(table).to_pandas(use_threads=table.num_rows >= MANY_ROWS)
     own: dict[object, Any] = {}  # the input's types of columns, if there are types of pandas' own
     if isinstance(like, pandas.DataFrame):
         types = like.dtypes.to_numpy()
         if not all([isinstance(dtype, np.dtype) for dtype in types]) and like.columns.is_unique:
             own = dict(zip(like.columns, types, strict=True))
-    for name, column in zip(table.column_names, table.columns, strict=True):
+    for at, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+        if not own and not pa.types.is_integer(type):
+            continue
+        column = table.column(at)
         known = [own[source] for source in sources.get(name, ()) if source in own] if own else []
-        dtype = next((dtype for dtype in known if _is_nullable(dtype, column.type)), None)
+        dtype = next((dtype for dtype in known if _is_nullable(dtype, type)), None)
         if dtype is None and column.null_count and _needs_digits(column):
-            dtype = pandas.api.types.pandas_dtype("Int64" if pa.types.is_signed_integer(column.type) else "UInt64")
+            dtype = pandas.api.types.pandas_dtype("Int64" if pa.types.is_signed_integer(type) else "UInt64")
         if dtype is not None and name in frame and frame[name].dtype != dtype:  # otherwise it is the index
-            frame[name] = column.to_pandas(types_mapper={column.type: dtype}.get).array
+            frame[name] = column.to_pandas(types_mapper={type: dtype}.get).array
     return frame
+
+
+def _with_texts_as_names(table: pa.Table) -> pa.Table:
+    """The table without the note that its names were numbers, times or tuples: names of aggregates are none."""
+    known = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    if all(index.get("pandas_type") == "unicode" for index in known.get("column_indexes", ())):
+        return table
+    return table.replace_schema_metadata({b"pandas": json.dumps(known | {"column_indexes": []}).encode()})
 
 
 def _is_nullable(dtype: Any, type: pa.DataType) -> bool:

@@ -208,7 +208,7 @@ class ValueType:
             + ("; where there are no values yet, cast it to the type they will have" if t.is_null(type) else "")
         )
 
-    def reader(self, form: str, column: str) -> Callable[[pa.Array], Array]:
+    def reader(self, form: str) -> Callable[[pa.Array], Array]:
         """How a column of this type is read in a form that kernels take (``slicing.cells.lanes.Feed``)."""
         if form == "null":
             return lambda array: (~present(array)).astype(np.int64)
@@ -220,12 +220,10 @@ class ValueType:
             return lambda array: _logarithms(self.floats(array))
         if form in ("limb0", "limb1"):
             return lambda array: self.limbs(array)[int(form[-1])]
-        if form == "unsigned" and self.type == pa.uint64():
+        if form in ("unsigned", "signed") and self.type == pa.uint64():
             return lambda array: self.words(array) ^ SIGN_BIT
         if form in ("low", "high") and self.family == FLOAT:
             return lambda array: _extreme_words(self.floats(array) + 0.0, form)  # -0.0 and 0.0 tie
-        if form == "signed" and self.type == pa.uint64():
-            return lambda array: self.words(_fitting(array, column)) ^ SIGN_BIT
         return (lambda array: ~self.words(array)) if form == "high" else self.words
 
     def words(self, array: pa.Array) -> Ints:
@@ -317,14 +315,6 @@ def _extreme_words(x: Floats, form: str) -> Ints:
     """Words whose smallest is the wanted extreme; NaN has the largest word."""
     words = float_words(x)
     return words if form == "low" else np.where(words == TOP, TOP, ~words)
-
-
-def _fitting(array: pa.Array, column: str) -> pa.Array:
-    """Unsigned values that fit int64."""
-    most = pc.max(array).as_py()
-    if most is not None and most >= 2**63:
-        raise ValueError(f"column {column!r} holds {most}, and a udaf takes integers as int64: cast it to float64")
-    return array
 
 
 def ordering(array: pa.Array, column: str) -> Ints:

@@ -582,7 +582,7 @@ def _fused(bounds: Sequence[Bound], windows: Sequence[object], fill: bool) -> tu
 
 def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> Callable[[pa.Array], Array]:
     """A function that reads a column as kernels need it."""
-    read = partial(sketches.words, value, feed.form) if ":" in feed.form else value.reader(feed.form, feed.column)
+    read = partial(sketches.words, value, feed.form) if ":" in feed.form else value.reader(feed.form)
     if pa.types.is_dictionary(types[feed.column]):
         return lambda column: read(column.cast(value.type))
     return read

@@ -32,7 +32,7 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import MASKED, SEGMENTED, Lifted
 from slicing.reducing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments, fixed
-from slicing.system.arrays import Codes, Ints
+from slicing.system.arrays import Array, Bytes, Codes, Ints
 from slicing.system.threads import side_by_side
 from slicing.windows.bounds import BEGIN
 
@@ -417,9 +417,20 @@ def _lifting(rows: Rows, lane: Lane, place: Place, size: int) -> Lifting:
     masks = [m for m in (rows.valid(f.column, lane.flag) for f in needed) if m is not ALL_VALID]
     valid = np.logical_and.reduce(masks).view(np.uint8) if masks else ALL_VALID
     feeds = [rows.feed(f) for f in lane.feeds]
+    for feed, values in zip(lane.feeds, feeds, strict=True):
+        if feed.form == "signed":
+            _check_sign(feed.column, values, valid)
 
     def in_order() -> tuple[Ints, Ints, Ints]:
         time, sequence, arrival = rows.order
         return time, sequence, arrival if rows.plan.arrival else np.zeros_like(arrival)
 
     return Lifting(place.cell, size, isinstance(place, Segments), valid, feeds, in_order)
+
+
+def _check_sign(column: str, values: Array, valid: Bytes) -> None:
+    """Raise for unsigned integers of rows that count, if they do not fit int64: they have come out negative."""
+    beyond = values < 0 if valid is ALL_VALID else (values < 0) & valid.view(np.bool_)
+    if beyond.any():
+        most = int(values[beyond].view(np.uint64).max())
+        raise ValueError(f"column {column!r} holds {most}, and a udaf takes integers as int64: cast it to float64")

@@ -175,11 +175,13 @@ def whole_source(*functions: FunctionType | None) -> str | None:
 
 FOREVER_ALIKE = ("builtins", "cmath", "math", "numba", "numpy", "operator")  # with numba's version, which files have
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
+# what compiled code takes of a module, besides functions
+_CONSTANT = (*_PLAIN, tuple, frozenset, np.ndarray, np.dtype, Enum, types.Type, ModuleType)
 
 
 def _described(value: object, doubts: list[object], within: tuple[object, ...] = (), used: Sequence[str] = ()) -> str:
     """A description of a value that is equal in every process: functions by their bytecode and what it refers to,
-    modules and classes by those of their attributes that the bytecode may have ``used``.
+    modules and classes by the numbers in them that the bytecode may have ``used``.
 
     Values that may be something else in another process are added to ``doubts``.
     """
@@ -189,9 +191,7 @@ def _described(value: object, doubts: list[object], within: tuple[object, ...] =
 
     if isinstance(value, CodeType):
         return f"code({value.co_code.hex()}, {[*map(inner, value.co_consts)]}, {value.co_names}, {value.co_varnames})"
-    function = value
-    if not isinstance(value, FunctionType | type):  # compiled by numba
-        function = getattr(value, "py_func", getattr(value, "__wrapped__", value))
+    function = value if isinstance(value, FunctionType | type) else getattr(value, "py_func", value)  # njit's
     if isinstance(function, FunctionType):
         return "itself" if function in within else _of_function(function, doubts, (*within, function))
     if isinstance(value, Enum):
@@ -210,16 +210,29 @@ def _described(value: object, doubts: list[object], within: tuple[object, ...] =
     if isinstance(value, type) and issubclass(value, Enum):
         return f"{value.__qualname__}{[*map(inner, value)]}"
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
-    name = module if isinstance(value, ModuleType) else getattr(value, "__qualname__", type(value).__qualname__)
-    alike = module.partition(".")[0] in FOREVER_ALIKE and hasattr(value, "__name__")
-    if getattr(np, name, None) is value or (alike and not isinstance(value, np.ufunc)):  # anybody may make a ufunc
+    name = _name_of(value)
+    alike = str(module).partition(".")[0] in FOREVER_ALIKE and hasattr(value, "__name__")
+    if vars(np).get(name) is value or (alike and not isinstance(value, np.ufunc)):  # anybody may make a ufunc
         return name
     doubts.append(value)
-    if any(value is other for other in within) or not isinstance(value, ModuleType | type):
+    wrapped = getattr(value, "__wrapped__", None)
+    if isinstance(wrapped, FunctionType) and not isinstance(value, type):  # of vectorize or cfunc
+        return f"{name}({inner(wrapped)})"
+    if not isinstance(value, ModuleType | type) or any(value is other for other in within):
         return name
-    there = sorted(attribute for attribute in set(used) if hasattr(value, attribute))
     within = (*within, value)
-    return f"{name}{''.join(f'.{attribute}={inner(getattr(value, attribute))}' for attribute in there)}"
+    known: dict[str, object] = {}
+    for owner in [value] if isinstance(value, ModuleType) else reversed(value.__mro__):
+        known |= {attribute: vars(owner)[attribute] for attribute in used if attribute in vars(owner)}
+    parts = (f".{attribute}={inner(part)}" for attribute, part in known.items() if isinstance(part, _CONSTANT))
+    return f"{name}{''.join(parts)}"
+
+
+def _name_of(value: object) -> str:
+    """The name of a function, a class or a module; for other values that of their class."""
+    names = [getattr(value, name, None) for name in ("__qualname__", "__name__")]
+    names = names[1:] if isinstance(value, ModuleType) else names  # ufuncs have only the second one before numpy 2.2
+    return next((name for name in names if isinstance(name, str)), type(value).__qualname__)
 
 
 def _of_function(function: FunctionType, doubts: list[object], within: tuple[object, ...]) -> str:

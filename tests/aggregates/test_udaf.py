@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from harness import PRIME, user_defined
@@ -199,6 +201,28 @@ def test_unsigned_integers_beyond_64_bits_with_a_sign_are_refused(state: str, co
         op.push(pa.table({"t": [2, 3], "v": pa.array([2**63, None], pa.uint64())}))
     assert op.snapshot() == before
     assert op.flush().windows["x"].to_pylist() == [2**63 - 1 if state == "int64" else float(2**63)]
+
+
+def test_integers_beyond_64_bits_may_be_left_out() -> None:
+    both = pa.array([2**63, 1], pa.uint64())
+    table = pa.table({"t": [1, 2], "v": both, "w": pa.array([None, 1.0]), "ok": [False, True]})
+    chosen, weighted = sl.udaf("add", **ADD).where("ok"), sl.udaf("mean", **WEIGHTED)
+    found = sl.aggregate(table, sl.Spec("t", {"w": sl.tumbling(9)}, {"a": chosen, "b": weighted}))
+    assert found.select(["a", "b"]).to_pylist() == [{"a": 1.0, "b": 1.0}]
+
+
+def test_functions_of_large_libraries_are_described_at_once() -> None:
+    """They are named, not looked into; a window that calls them runs in plain Python."""
+
+    class Days(sl.ContextAwareWindow):
+        def start(self) -> str:
+            return ""
+
+        def see(self, context: str, time: int) -> tuple[str, int]:
+            day = str(pd.to_datetime(time, unit="D").date())
+            return day, self.OPEN + self.CLOSE if pl.lit(day) is not None else 0
+
+    assert sl.aggregate(pa.table({"t": [1, 2]}), sl.Spec("t", {"w": Days()}, {"n": sl.count()})).num_rows == 2
 
 
 SCRIPT = """

@@ -174,6 +174,30 @@ def test_chunks_whose_dictionaries_have_a_null_or_a_value_twice_are_joined():
             assert pa.types.is_dictionary(call(table).schema.field("c").type)
 
 
+def test_chunks_with_an_order_keep_it_or_are_refused():
+    def chunk(values, codes):
+        return pa.DictionaryArray.from_arrays(pa.array(codes, INT8), pa.array(values), ordered=True)
+
+    def joined(*chunks):
+        data = pa.table({"t": range(6), "c": pa.chunked_array(chunks), "v": range(6)})
+        return sl.join(data, data.select(["t", "v"]), on="v", time="t", within=(0, 0))["c"]
+
+    found = joined(chunk(["s", "m", "l"], [2, 0, 1]), chunk(["s", "m", "l", None], [3, 0, 2]))
+    assert found.type.ordered and found.chunk(0).dictionary.to_pylist() == ["s", "m", "l"]
+    assert found.to_pylist() == ["l", "s", "m", None, "s", "l"]
+    with pytest.raises(
+        ValueError, match=r"column 'c' has type .*, and its pieces have other values or another order: cast"
+    ):
+        joined(chunk(["s", "m", "l"], [2, 0, 1]), chunk(["m", "s", None], [2, 0, 1]))
+
+
+def test_tables_of_other_columns_are_not_joined_by_position():
+    one = pa.table({"t": [1], "v": [100], "k": coded(["a"], pa.string())})
+    other = pa.table({"v": [300], "t": [3], "k": coded(["b"], pa.string())})
+    with pytest.raises(pa.ArrowInvalid, match="Schema"):
+        sl.join([one, other], one, on="k", time="t", within=(0, 9))
+
+
 @pytest.mark.parametrize("value", [[1], {"a": 1}])
 @pytest.mark.parametrize("agg", [sl.first, sl.last, sl.collect])
 def test_dictionaries_of_nested_values_say_what_to_do(agg, value):

@@ -86,6 +86,26 @@ def test_enums_come_back_from_the_column_that_is_aggregated(data: Any) -> None:
     assert rows.schema == {**FRAME.schema, "last": STATES}
 
 
+def test_what_only_chooses_rows_gives_no_type() -> None:
+    sizes, colors = pl.Enum(["s", "m"]), pl.Enum(["red", "green"])
+    data = pl.DataFrame({"t": [1, 2], "v": [2, 1], "size": ["m", "s"], "color": ["red", "green"]})
+    data = data.with_columns(pl.col("size").cast(sizes), pl.col("color").cast(colors))
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"c": sl.argmin("v", "color"), "s": sl.argmax("v", "size")})
+    assert sl.aggregate(data, spec, returns="same").select("c", "s").schema == {"c": colors, "s": sizes}
+    frame = pd.DataFrame({"t": [1, 2], "a": pd.array([1, 2], "Int64"), "b": [3, 4]})
+    aggs = {"b": sl.argmin("a", "b"), "a": sl.argmin("b", "a"), "n": sl.count("a") + sl.sum("b")}
+    types = sl.aggregate(frame, sl.Spec("t", {"w": sl.tumbling(9)}, aggs), returns="same").dtypes
+    assert types[list(aggs)].astype(str).to_dict() == {"b": "int64", "a": "Int64", "n": "Int64"}
+
+
+@pytest.mark.parametrize("returns", ["same", "pandas"])
+def test_attach_takes_frames_whose_column_names_are_numbers(returns: str) -> None:
+    frame = pd.DataFrame([[1, 5], [2, 6]], index=["x", "y"])  # as read_csv(header=None) makes them
+    found = sl.attach(frame, sl.Spec("0", {"w": sl.whole()}, {"s": sl.sum("1")}), returns=returns)
+    assert found.columns.tolist() == ([0, 1, "s"] if returns == "same" else ["0", "1", "s"])
+    assert found["s"].tolist() == [11, 11] and found.index.tolist() == ["x", "y"]
+
+
 @pytest.mark.filterwarnings("ignore:.*column names of mixed type")
 @pytest.mark.parametrize("name", [0, ("a", "b"), pd.Timestamp("2026-01-01")])
 def test_attach_keeps_column_names_that_are_no_strings(name: Any) -> None:

@@ -378,6 +378,9 @@ def test_a_relation_that_is_refused_leaves_its_connection_free(query):
     with pytest.raises((TypeError, ValueError, OverflowError)) as kept:
         sl.aggregate(connection.sql(query), spec)
     assert connection.sql("select 42").fetchall() == [(42,)], kept
+    with pytest.raises((TypeError, ValueError, OverflowError)) as kept:
+        list(sl.replay(connection.sql(query), spec))
+    assert connection.sql("select 42").fetchall() == [(42,)], kept
 
 
 def test_what_an_error_has_seen_is_free_at_once():

@@ -102,3 +102,10 @@ def test_times_of_day_beyond_a_day_do_not_fit(type: pa.DataType) -> None:
         found = sl.aggregate(table, sl.Spec(**spec, on_overflow=way))["z"]
         found.validate(full=True)
         assert (found.type, found.to_pylist()) == (type, [first, datetime.time(6)])
+
+
+def test_spans_beyond_32_bits_are_added_to_times_of_32() -> None:
+    at, long = pa.array([datetime.time(1)], pa.time32("ms")), pa.array([2**32 + 5], pa.duration("ms"))
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"z": sl.max("a") + sl.sum("d")})
+    with pytest.raises(OverflowError, match="does not fit time32"):
+        sl.aggregate(pa.table({"t": [1], "a": at, "d": long}), spec)

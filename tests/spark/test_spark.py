@@ -212,7 +212,6 @@ def test_columns_that_spark_reads_otherwise_are_refused(spark: SparkSession) -> 
     for frames, given in (
         ((others, rows), {"where": sl.col("a") == sl.col("k")}),
         ((rows, others), {"where": sl.col("a") == sl.col("k")}),
-        ((others, rows), {"match": "last", "sequence": "k", "within": (None, 0)}),
     ):
         with pytest.raises(TypeError, match=collated):
             window_join(*(frame.drop("y") for frame in frames), sl.JoinSpec(**band | given), partitions=1)
