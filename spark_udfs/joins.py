@@ -319,13 +319,13 @@ def _schemas(
 ) -> tuple[pa.Schema, pa.Schema]:
     """The columns of both sides that are read; all columns if late rows are written."""
     left, right = (plans.schema_of(data, frame) for data, frame in zip(sides, frames, strict=True))
+    for side, schema in enumerate((left, right)):
+        if not isinstance(sides[side], FileRows):
+            check_types(frames[side].schema, _computed_with(spec, side))
+            if side == LEFT or (isinstance(spec, JoinSpec) and not spec.left_only):
+                _check_all_travel(frames[side], schema, spec.sides[side])
     found = []
     for side, schema in enumerate((left, right)):
-        data, frame = sides[side], frames[side]
-        if not isinstance(data, FileRows):
-            check_types(frame.schema, _computed_with(spec, side))
-            if side == LEFT or (isinstance(spec, JoinSpec) and not spec.left_only):
-                _check_all_travel(frame, schema, spec.sides[side])
         names = schema.names if all_of_them else wanted(spec, (left, right), side)
         found.append(pa.schema([schema.field(name) for name in names]))
     return found[LEFT], found[RIGHT]

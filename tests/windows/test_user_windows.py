@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -196,3 +197,32 @@ def test_a_deadline_after_all_times_is_none_in_plain_python() -> None:
 
     spec = sl.Spec("t", {"w": Plain(2**63 - 1)}, {"n": sl.count()})
     assert sl.aggregate(pa.table({"t": [1, 2, 3], "s": ["a", "b", "c"]}), spec)["n"].to_pylist() == [3]
+
+
+def test_windows_are_told_apart_by_what_their_methods_refer_to() -> None:
+    """Two classes of one name, as of two cells of a notebook, whose methods call other functions of numba."""
+
+    def made(function: Any) -> sl.ContextAwareWindow:
+        @dataclass(frozen=True)
+        class Above(sl.ContextAwareWindow):
+            def columns(self) -> tuple[str, ...]:
+                return ("v",)
+
+            def start(self) -> Any:
+                return 0
+
+            def see(self, context: int, time: int, v: int) -> Any:
+                return 0, (self.OPEN + self.CLOSE if function(v) > 3 else 0)
+
+        return Above()
+
+    def ufunc(times: int) -> Any:
+        if times == 1:
+            return numba.vectorize(["int64(int64)"])(lambda v: v)
+        return numba.vectorize(["int64(int64)"])(lambda v: -v)
+
+    rows = pa.table({"t": [1, 2, 3], "v": [5, -5, 4]})
+    for times, expected in ((1, [1, 3]), (-1, [2])):
+        spec = sl.Spec("t", {"w": made(ufunc(times))}, {"n": sl.count()})
+        assert "compiled" in how(made(ufunc(times)))
+        assert sl.aggregate(rows, spec)["window_start"].to_pylist() == expected
