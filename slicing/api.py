@@ -103,11 +103,13 @@ def aggregate(
         raise TypeError(f"aggregate takes the data and, as spec, a sl.Spec; got {type(spec).__name__}{swapped}")
     wide, kind = check_layout(layout, spec), check_returns(returns, data)
     windows = all_windows(data, spec, threads, between, yes_or_no(progress, "progress"))
+    windows = widened(windows, spec) if wide else windows
+    if kind == "arrow":
+        return windows
     sources = {name: (name,) for name in spec.by} | {name: agg.gives() for name, agg in spec.aggs.items()}
-    if not wide:
-        return given_back(windows, kind, data, sources)
-    sources |= {f"{name}_{window}": sources[name] for name in spec.aggs for window in spec.windows}
-    return given_back(widened(windows, spec), kind, data, sources)
+    if wide:
+        sources |= {f"{name}_{window}": sources[name] for name in spec.aggs for window in spec.windows}
+    return given_back(windows, kind, data, sources)
 
 
 def all_windows(

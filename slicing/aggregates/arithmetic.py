@@ -37,9 +37,7 @@ def calculated(operator: str, left: Column, right: Column) -> Lowered:
     type = UINT64 if left.type == right.type == UINT64 and operator != "-" else INT64
     try:
         sides = (left.cast(type), right.cast(type)) if integers else (left, right)
-        if pa.types.is_time(left.type) or pa.types.is_time(
-            right.type
-        ):  # of durations Arrow adds the last 32 bits alone
+        if any(pa.types.is_time(side.type) for side in sides):  # Arrow adds the last 32 bits of a duration alone
             raise pa.ArrowInvalid
         return Lowered(_CHECKED[operator](*sides), None)
     except pa.ArrowInvalid:  # some results do not fit

@@ -22,7 +22,7 @@ from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.lists import Lifting, Lists, Picked, in_order, interleaved, rows_of
 from slicing.columns.arrow_out import array_of
-from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
+from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
@@ -130,7 +130,7 @@ def _bind(agg: Aggregate, value: ValueType, columns: Mapping[str, pa.DataType]) 
         empty = block[:, 0] == 0
         return Lowered(array_of(out, empty), None)
 
-    integer = ["signed" if found.family == UNSIGNED else "int" for found in values.values()]
+    integer = ["signed" if found.type == pa.uint64() else "int" for found in values.values()]
     plain = ["float" if is_float else form for is_float, form in zip(floats, integer, strict=True)]
     if functions.commutative:
         feeds = tuple(Feed(name, form) for name, form in zip(values, plain, strict=True))

@@ -13,9 +13,7 @@ BUCKETS = "buckets"
 NAMES = (AUTO, *STRATEGIES, EAGER, BUCKETS)
 
 
-FEW_COMBINATIONS = (
-    1 << 14
-)  # up to this many combinations, "recompute" is cheaper than loading another strategy's kernels
+FEW_COMBINATIONS = 1 << 14  # up to so many, "recompute" is cheaper than loading another strategy's kernels
 
 
 def choose(first: Ints, last: Ints, cells: int, removes: bool = False, few: int = FEW_COMBINATIONS) -> str:

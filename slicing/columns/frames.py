@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import is_short_decimal
+from slicing.columns.values import with_parts
 from slicing.system.arguments import choice
 
 MANY_ROWS = 1 << 16  # rows of a pandas frame for which threads pay off: starting them takes 0.3 ms
@@ -67,23 +68,13 @@ def _polars(table: pa.Table, kind: str, like: object, sources: Sources) -> Any:
 
 def _in_128_bits(type: pa.DataType) -> pa.DataType:
     """The type with decimals of 128 bits in place of decimals of 32 and 64."""
-
-    def part(field: pa.Field) -> pa.Field:
-        return field.with_type(_in_128_bits(field.type))
-
     if is_short_decimal(type):
         return pa.decimal128(type.precision, type.scale)
     if pa.types.is_dictionary(type) and is_short_decimal(type.value_type):
         return _in_128_bits(type.value_type)
-    if pa.types.is_struct(type):
-        return pa.struct([part(field) for field in type])
-    if pa.types.is_large_list(type):
-        return pa.large_list(part(type.value_field))
-    if pa.types.is_fixed_size_list(type):
-        return pa.list_(part(type.value_field), type.list_size)
     if pa.types.is_map(type):
-        return pa.map_(part(type.key_field), part(type.item_field))
-    return pa.list_(part(type.value_field)) if pa.types.is_list(type) else type
+        return pa.map_(_in_128_bits(type.key_type), _in_128_bits(type.item_type))
+    return with_parts(type, _in_128_bits)
 
 
 def _pandas(table: pa.Table, like: object, sources: Sources) -> Any:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from slicing.columns import arrow_io
 from slicing.columns.from_frames import of_pandas, of_polars
-from slicing.columns.typed import not_once
+from slicing.columns.typed import not_once, with_nulls
 from slicing.columns.values import taken
 
 SMALLEST, LARGEST, ROOM = 1 << 15, 1 << 18, 16 << 20  # least and most rows of a decoded batch, and the most bytes
@@ -282,7 +282,7 @@ def _of_items(data: Iterable[object], wanted: Wanted) -> Iterator[pa.RecordBatch
         try:
             for batch in _opened(item, wanted):
                 types = _alike(batch.schema, types, wanted)
-                yield _typed(batch, types)
+                yield with_nulls(batch, types)
         except (TypeError, ValueError, OSError) as error:
             kind = next(kind for kind in (TypeError, FileNotFoundError, ValueError, OSError) if isinstance(error, kind))
             said = str(error)
@@ -306,15 +306,6 @@ def _alike(schema: pa.Schema, types: dict[str, pa.DataType] | None, wanted: Want
                 "read_csv(dtype=...) or cast"
             )
     return found if types is None else types
-
-
-def _typed(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
-    """The batch, with nulls of the known type in columns that have only nulls and no type of their own."""
-    for at, field in enumerate(batch.schema):
-        if field.type != types.get(field.name, field.type):
-            nulls = pa.nulls(len(batch), types[field.name])
-            batch = batch.set_column(at, field.with_type(nulls.type), nulls)
-    return batch
 
 
 def _article(data: object) -> str:

@@ -39,7 +39,7 @@ class Columns:
         values."""
         seen, places = self._seen
         if seen is None or not batch.schema.equals(seen):
-            batch = self._with_nulls(batch)
+            batch = with_nulls(batch, self._types)
             schema = batch.schema
             self.check(schema)
             places = [schema.get_field_index(name) for name in self._types]
@@ -55,13 +55,6 @@ class Columns:
             return dict(zip(wanted, all_computed(batch, wanted), strict=True))
         except CannotCompute as error:
             raise ValueError(f"{self._derived[error.derived]}: {error}") from None
-
-    def _with_nulls(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        for place, field in enumerate(batch.schema):
-            if pa.types.is_null(field.type) and field.name in self._types:
-                type = self._types[field.name]
-                batch = batch.set_column(place, field.with_type(type), pa.nulls(batch.num_rows, type))
-        return batch
 
     def check(self, schema: pa.Schema) -> None:
         """Raise for columns of other types than the first batch had."""
@@ -92,6 +85,15 @@ class Columns:
                 raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}: cast it")
         columns = ", ".join(f"{name!r} was {type}" for name, type in self.type_names.items())
         raise TypeError(f"columns of this batch have other types than in the first one, where {columns}: cast them")
+
+
+def with_nulls(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+    """The batch, with nulls of the known type in columns that have only nulls and no type of their own."""
+    for place, field in enumerate(batch.schema):
+        if pa.types.is_null(field.type) and field.name in types:
+            type = types[field.name]
+            batch = batch.set_column(place, field.with_type(type), pa.nulls(batch.num_rows, type))
+    return batch
 
 
 def column_type(schema: pa.Schema, name: str, data: str = "the data") -> pa.DataType:

@@ -63,25 +63,25 @@ def result_type(type: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(type):
         return pa.dictionary(type.index_type, result_type(type.value_type), type.ordered)
     if pa.types.is_nested(type):
-        return _of_plain_leaves(type)
+        return with_parts(type, lambda part: result_type(decoded(part)))  # Arrow cannot join or take others there
     if pa.types.is_string_view(type):
         return pa.string()
     return pa.binary() if pa.types.is_binary_view(type) else type
 
 
-def _of_plain_leaves(type: pa.DataType) -> pa.DataType:
-    """A struct or list type without views and dictionaries inside, which Arrow cannot join or take there."""
+def with_parts(type: pa.DataType, part: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """A struct or list type with other types of its parts; any other type unchanged."""
 
-    def leaf(field: pa.Field) -> pa.Field:
-        return field.with_type(result_type(decoded(field.type)))
+    def changed(field: pa.Field) -> pa.Field:
+        return field.with_type(part(field.type))
 
     if pa.types.is_struct(type):
-        return pa.struct([leaf(field) for field in type])
+        return pa.struct([changed(field) for field in type])
     if pa.types.is_large_list(type):
-        return pa.large_list(leaf(type.value_field))
+        return pa.large_list(changed(type.value_field))
     if pa.types.is_fixed_size_list(type):
-        return pa.list_(leaf(type.value_field), type.list_size)
-    return pa.list_(leaf(type.value_field)) if pa.types.is_list(type) else type
+        return pa.list_(changed(type.value_field), type.list_size)
+    return pa.list_(changed(type.value_field)) if pa.types.is_list(type) else type
 
 
 def plain(column: pa.Array) -> pa.Array:
