@@ -26,7 +26,7 @@ from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, Valu
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
-from slicing.system.user_functions import STATES, Functions, check, digest, lift_takes
+from slicing.system.user_functions import STATES, Functions, check, described, digest, lift_takes
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ def udaf(
         identity=_identity(name, identity, _states(name, state)),
         inputs=_inputs(name, inputs),
         commutative=yes_or_no(commutative, f"udaf {name!r}: commutative"),
-        digest=digest(*map(_plain, (lift, combine, lower, invert))),
+        digest=digest(described(*map(_plain, (lift, combine, lower, invert)))[0]),
     )
     check(functions)
     return Aggregate("udaf", user=functions)

@@ -54,7 +54,11 @@ class Functions:
     @cached_property
     def made_from(self) -> tuple[object, ...]:
         """What tells the code apart from others in this process; ``digest`` does in any process, as well as it can."""
-        return self.digest, *unknown_to(self.lift, self.combine, self.lower, self.invert)
+        return self.digest, *map(id, self._described[1])
+
+    @cached_property
+    def _described(self) -> tuple[str, list[object]]:
+        return described(self.lift, self.combine, self.lower, self.invert)
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = (self.lift, self.combine, self.lower, self.invert)
@@ -81,9 +85,11 @@ class Functions:
             _JITTED[self.made_from] = found["lift"], found["combine"], found["lower"], found["invert"]
         return _JITTED[self.made_from]
 
-    @cached_property
+    @property
     def source(self) -> str | None:
-        return whole_source(self.lift, self.combine, self.lower, self.invert)
+        """What the code on disk is found by. None: it is compiled in each process."""
+        text, doubts = self._described
+        return None if doubts else text
 
     def kernels(self, forms: str) -> Kernels:
         """The kernels for the types of the inputs."""
@@ -153,24 +159,15 @@ def _unpickled(
     return Functions(name, lift, combine, lower, invert, identity, state, inputs, commutative, digest)
 
 
-def digest(*functions: FunctionType | None) -> str:
-    return hashlib.sha256("\n".join(_described(f, []) for f in functions).encode()).hexdigest()[:16]
-
-
-def unknown_to(*functions: FunctionType | None) -> tuple[int, ...]:
-    """What ``digest`` does not tell apart, as the identities of these objects: no two of this process are equal."""
+def described(*functions: FunctionType | None) -> tuple[str, list[object]]:
+    """Everything that functions are compiled from, as a text that is equal in every process; and the objects that it
+    does not tell apart, or that may change unnoticed: modules, objects of other libraries."""
     doubts: list[object] = []
-    for f in functions:
-        _described(f, doubts)
-    return tuple(map(id, doubts))
+    return "\n".join([_described(f, doubts) for f in functions]), doubts
 
 
-def whole_source(*functions: FunctionType | None) -> str | None:
-    """Everything that functions are compiled from. None if they refer to what may change unnoticed (another module, an
-    object): then they are compiled in each process."""
-    doubts: list[object] = []
-    text = "\n".join(_described(f, doubts) for f in functions)
-    return None if doubts else text
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 FOREVER_ALIKE = ("builtins", "cmath", "math", "numba", "numpy", "operator")  # with numba's version, which files have

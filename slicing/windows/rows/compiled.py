@@ -16,7 +16,7 @@ from numba.core.errors import NumbaError
 from slicing.columns.row_values import in_form, number_form
 from slicing.kernels import walk
 from slicing.system.arrays import Array, Ints
-from slicing.system.user_functions import digest, unknown_to
+from slicing.system.user_functions import described, digest
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_view import Context, Opened, View
 
@@ -233,8 +233,8 @@ def compiled_window(window: Any, base: type, columns: Sequence[tuple[str, pa.Dat
     try:
         me = _me(window)
         forms = tuple(str(number_form(type_)) for _, type_ in columns)
-        functions = tuple(methods.values())
-        key = digest(*functions), unknown_to(*functions), tuple(methods), str(typeof(me)), states, single, forms
+        text, doubts = described(*methods.values())
+        key = digest(text), *map(id, doubts), tuple(methods), str(typeof(me)), states, single, forms
         if key not in _TRIED:
             _TRIED[key] = _compiled(methods, typeof(me), states, single, forms)
     except OverflowError:
