@@ -54,10 +54,10 @@ class Functions:
     @cached_property
     def made_from(self) -> tuple[object, ...]:
         """What tells the code apart from others in this process; ``digest`` does in any process, as well as it can."""
-        return self.digest, *map(id, self._described[1])
+        return self.digest, *self._described[1]
 
     @cached_property
-    def _described(self) -> tuple[str, list[object]]:
+    def _described(self) -> tuple[str, list[Doubt]]:
         return described(self.lift, self.combine, self.lower, self.invert)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -159,11 +159,25 @@ def _unpickled(
     return Functions(name, lift, combine, lower, invert, identity, state, inputs, commutative, digest)
 
 
-def described(*functions: FunctionType | None) -> tuple[str, list[object]]:
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """An object that a description does not tell apart from others of its name. It equals no other object, and lives
+    as long as a table has it: the place of an object that is gone may be another's."""
+
+    value: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Doubt) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def described(*functions: FunctionType | None) -> tuple[str, list[Doubt]]:
     """Everything that functions are compiled from, as a text that is equal in every process; and the objects that it
     does not tell apart, or that may change unnoticed: modules, objects of other libraries."""
     doubts: list[object] = []
-    return "\n".join([_described(f, doubts) for f in functions]), doubts
+    return "\n".join([_described(f, doubts) for f in functions]), [*map(Doubt, doubts)]
 
 
 def digest(text: str) -> str:
@@ -172,13 +186,13 @@ def digest(text: str) -> str:
 
 FOREVER_ALIKE = ("builtins", "cmath", "math", "numba", "numpy", "operator")  # with numba's version, which files have
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
-# what compiled code takes of a module, besides functions
-_CONSTANT = (*_PLAIN, tuple, frozenset, np.ndarray, np.dtype, Enum, types.Type, ModuleType)
+# what compiled code takes of a module, besides compiled functions
+_CONSTANT = (*_PLAIN, CodeType, tuple, frozenset, np.ndarray, np.dtype, Enum, types.Type, ModuleType)
 
 
 def _described(value: object, doubts: list[object], within: tuple[object, ...] = (), used: Sequence[str] = ()) -> str:
     """A description of a value that is equal in every process: functions by their bytecode and what it refers to,
-    modules and classes by the numbers in them that the bytecode may have ``used``.
+    modules and classes by the numbers and functions in them that the bytecode may have ``used``.
 
     Values that may be something else in another process are added to ``doubts``.
     """
@@ -221,7 +235,11 @@ def _described(value: object, doubts: list[object], within: tuple[object, ...] =
     known: dict[str, object] = {}
     for owner in [value] if isinstance(value, ModuleType) else reversed(value.__mro__):
         known |= {attribute: vars(owner)[attribute] for attribute in used if attribute in vars(owner)}
-    parts = (f".{attribute}={inner(part)}" for attribute, part in known.items() if isinstance(part, _CONSTANT))
+    parts = []
+    for attribute, part in known.items():
+        of = part.__code__ if isinstance(part, FunctionType) else part  # not what it uses, which may be a whole library
+        if isinstance(of, _CONSTANT) or hasattr(of, "py_func"):
+            parts.append(f".{attribute}={inner(of)}")
     return f"{name}{''.join(parts)}"
 
 

@@ -189,6 +189,19 @@ def test_numbers_of_other_modules_tell_functions_apart() -> None:
     assert sums == [10.0, 15.0]
 
 
+@pytest.mark.parametrize("made", [numba.njit, numba.extending.register_jitable])
+def test_functions_of_other_modules_tell_functions_apart(made: Callable[..., Any]) -> None:
+    """A notebook loads a module of helpers again after each change."""
+    helpers = ModuleType("helpers")
+    sums = []
+    for changed in (lambda x: x * 2.0, lambda x: x * 3.0):
+        helpers.f = made(changed)  # type: ignore[attr-defined]
+        agg = sl.udaf("u", **{**ADD, "lift": lambda x: helpers.f(x)})
+        found = sl.aggregate(pa.table({"t": [1], "v": [5.0]}), sl.Spec("t", {"w": sl.tumbling(9)}, {"x": agg}))
+        sums += found["x"].to_pylist()
+    assert sums == [10.0, 15.0]
+
+
 @pytest.mark.parametrize("state", ["float64", "int64"])
 @pytest.mark.parametrize("commutative", [True, False])
 def test_unsigned_integers_beyond_64_bits_with_a_sign_are_refused(state: str, commutative: bool) -> None:

@@ -234,7 +234,7 @@ def compiled_window(window: Any, base: type, columns: Sequence[tuple[str, pa.Dat
         me = _me(window)
         forms = tuple(str(number_form(type_)) for _, type_ in columns)
         text, doubts = described(*methods.values())
-        key = digest(text), *map(id, doubts), tuple(methods), str(typeof(me)), states, single, forms
+        key = digest(text), *doubts, tuple(methods), str(typeof(me)), states, single, forms
         if key not in _TRIED:
             _TRIED[key] = _compiled(methods, typeof(me), states, single, forms)
     except OverflowError:
