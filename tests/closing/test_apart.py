@@ -37,7 +37,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 }
 
 
-def pushes(seed: int, count: int = 120) -> list[pa.RecordBatch]:
+def pushes(seed: int, count: int = 80) -> list[pa.RecordBatch]:
     """A few rows each, some late, of keys some of which come all the time and some hardly ever; now and then many."""
     random, found, now = np.random.default_rng(seed), [], 0
     for _ in range(count):

@@ -172,7 +172,7 @@ def test_rows_go_into_the_hot_block_while_windows_wait():
 def test_bytes_are_those_of_cells_that_wait_once():
     """Windows that wait share the cells with one another, and with those that are open."""
     op = sl.Operator(SUMS, max_windows_per_push=1)
-    held = [op.push(random_rows(4000, 400)).stats["bytes"]]
+    held = [op.push(random_rows(2000, 200)).stats["bytes"]]
     held += [op.push(random_rows(1, 1, start=100 + n)).stats["bytes"] for n in range(0, 100, 10)]
     assert len(op._now.postponed) > 8
     assert op._now.postponed[0].store.nbytes < held[0] and max(held) < 1.3 * held[0]

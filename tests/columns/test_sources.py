@@ -580,9 +580,9 @@ print(table.num_rows, sum(table["n"].to_pylist()), peak() - before)
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """20 M rows of 32 bytes in a file, and one of the size of two row groups."""
+    """12 M rows of 32 bytes in a file, and one of the size of two row groups."""
     folder, rows = tmp_path_factory.mktemp("peak"), 250_000
-    for name, groups in (("small", 2), ("large", 80)):
+    for name, groups in (("small", 2), ("large", 48)):
         (folder / name).mkdir()
         schema = pa.schema({"t": pa.int64(), "k": pa.int64(), "v": pa.float64(), "unused": pa.float64()})
         with pq.ParquetWriter(folder / name / "0.parquet", schema) as writer:
@@ -596,11 +596,11 @@ def large(tmp_path_factory):
 @pytest.mark.skipif(sys.platform == "win32", reason="peak memory is asked of the resource module")
 @pytest.mark.parametrize("kind", ["path", "parquet file", "lazy frame", "relation", "generator"])
 def test_memory_is_bounded(kind, large):
-    """The columns that are read have 480 MB."""
+    """The columns that are read have 288 MB."""
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         [sys.executable, "-c", PEAK, str(large), kind], cwd=root, capture_output=True, text=True, check=True
     )
     windows, counted, grown = map(int, done.stdout.split()[-3:])
-    assert (windows, counted) == (20 * 50, 20_000_000)
+    assert (windows, counted) == (12 * 50, 12_000_000)
     assert grown < 150 << 20

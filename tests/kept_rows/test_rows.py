@@ -614,7 +614,7 @@ def test_an_open_window_of_a_stream_in_order_is_a_cell_and_no_rows(name, sizes):
         assert windows + op.flush().windows.num_rows == {"punctuation": 6, "frame": 2, "count": 3}[name]
 
 
-@pytest.mark.parametrize("case", range(24))
+@pytest.mark.parametrize("case", range(12))
 def test_frames_and_marks_close_alike_however_rows_are_aggregated(case):
     """Beside a window at every row they keep their rows; alone they are cells between marks."""
     chance = np.random.default_rng(case)
