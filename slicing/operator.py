@@ -171,10 +171,14 @@ class Operator(TakesTurns):
             self._watch = watch
             return out
         except BaseException as error:
-            refused = isinstance(error, ValueError | TypeError | OverflowError)
-            if before.keys is not None and self._now is before:
-                self._now = before.but(keys=before.keys.as_of(known, anew=not refused))
+            self._undo(before, known, error)
             raise
+
+    def _undo(self, before: State, known: int, error: BaseException) -> None:
+        """Remove the keys that a call added which fails. An error of ours comes between two keys, others anywhere."""
+        refused = isinstance(error, ValueError | TypeError | OverflowError)
+        if before.keys is not None and self._now is before:
+            self._now = before.but(keys=before.keys.as_of(known, anew=not refused))
 
     @in_turn
     def advance(self, watermark: object = None, *, marks: object = None) -> Output:
@@ -209,7 +213,12 @@ class Operator(TakesTurns):
         if marks is None:
             assert upto is not None
             return self._advance(upto)
-        return self._commit_advance(marked.advance(self._now, upto, marks))
+        before, known = self._now, 0 if self._now.keys is None else len(self._now.keys)
+        try:
+            return self._commit_advance(marked.advance(before, upto, marks))
+        except BaseException as error:
+            self._undo(before, known, error)
+            raise
 
     def _advance(self, upto: int) -> Output:
         """Advance an operator that has had rows. ``upto``: no later row comes before this time, in ticks."""
@@ -301,9 +310,10 @@ class Operator(TakesTurns):
         self._waiting = [] if one_call else None
 
         def put_back() -> None:
-            self.__dict__.update(as_it_is)
+            warned = self._watch is None  # a warning that is an error comes once
+            self.__dict__.update(as_it_is | ({"_watch": None} if warned else {}))
             if state is not None and keys is not None:
-                self._now = state.but(keys=keys.as_of(known))
+                self._now = state.but(keys=keys.as_of(known, anew=True))
 
         return put_back
 

@@ -107,7 +107,10 @@ def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
     def take(column: pa.Array) -> pa.Array:
         if pa.types.is_run_end_encoded(column.type):
             return pc.run_end_encode(pc.run_end_decode(column).take(index), run_end_type=column.type.run_end_type)
-        return plain(column).take(index).cast(column.type) if plain(column) is not column else column.take(index)
+        try:
+            return column.take(index)
+        except pa.ArrowNotImplementedError:  # views, also inside of structs and lists
+            return plain(column).take(index).cast(column.type)
 
     return pa.RecordBatch.from_arrays([take(c) for c in batch.columns], schema=batch.schema)
 

@@ -199,6 +199,9 @@ class Distinct(TakesTurns):
     def push(self, data: object) -> DistinctOutput:
         """Take rows; return the rows that are now known to be final."""
         given = self._of_the_same_columns(in_result_types(one_batch(data)))
+        return self._or_undone(lambda: self._pushed(given))
+
+    def _pushed(self, given: pa.RecordBatch) -> DistinctOutput:
         pushed = self._operator.push(_packed(self.spec, given, self._arrived))
         self._columns = self._columns or given.schema
         out = self._output(pushed)
@@ -210,6 +213,9 @@ class Distinct(TakesTurns):
     @in_turn
     def advance(self, watermark: object) -> DistinctOutput:
         """Promise that no row before ``watermark`` will come; return the rows that are now known to be final."""
+        return self._or_undone(lambda: self._advanced(watermark))
+
+    def _advanced(self, watermark: object) -> DistinctOutput:
         advanced = self._operator.advance(watermark)
         if self._seen is not None:
             self._let_go(self._seen)
@@ -218,11 +224,22 @@ class Distinct(TakesTurns):
     @in_turn
     def flush(self) -> DistinctOutput:
         """End the stream; return all remaining rows."""
-        return self._output(self._operator.flush())
+        return self._or_undone(lambda: self._output(self._operator.flush()))
 
-    def _held(self) -> Callable[[], None]:
+    def _or_undone(self, work: Callable[[], DistinctOutput]) -> DistinctOutput:
+        """Do the work. If it raises, the operator inside and the keys get back the state they had before."""
+        put_back = self._held(one_call=True)
+        try:
+            out = work()
+        except BaseException:
+            put_back()
+            raise
+        self._operator._kept()
+        return out
+
+    def _held(self, one_call: bool = False) -> Callable[[], None]:
         """A function that restores the present state. A chain calls it if a later operator raises."""
-        as_it_is, put_rows_back = self.__dict__.copy(), self._operator._held()
+        as_it_is, put_rows_back = self.__dict__.copy(), self._operator._held(one_call)
         put_keys_back = None if self._seen is None else self._seen.held()
 
         def put_back() -> None:

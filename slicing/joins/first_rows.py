@@ -52,7 +52,7 @@ class FirstRows:
         keys, known, end = self._keys, len(self._keys), self._end
 
         def put_back() -> None:
-            self._keys, self._end = keys.as_of(known), end
+            self._keys, self._end = keys.as_of(known, anew=True), end
 
         return put_back
 

@@ -182,7 +182,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         def put_back() -> None:
             self.__dict__.update(as_it_is)
             if state is not None and keys is not None:
-                self._state = replace(state, keys=keys.as_of(known))
+                self._state = replace(state, keys=keys.as_of(known, anew=True))
 
         return put_back
 

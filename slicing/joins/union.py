@@ -239,4 +239,7 @@ def _unlike(schema: pa.Schema, first: pa.Schema) -> list[str]:
 
 
 def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    return batch.select(schema.names).cast(schema)
+    """The batch with the columns of a schema. Only those of another type are cast: Arrow cannot cast each type."""
+    pairs = [(batch.column(field.name), field.type) for field in schema]
+    columns = [column if column.type == type else column.cast(type) for column, type in pairs]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import wraps
 from threading import Lock, get_ident
-from typing import Concatenate, NoReturn, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar
 from weakref import WeakSet
+
+from numba import cloudpickle
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,6 +69,10 @@ class TakesTurns:
     def __copy__(self) -> Self:
         return deepcopy(self)  # calls change parts in place, so two shallow copies would change each other
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles have all parts as they are between two calls."""
+        return _unpickled, (type(self), _pickled(self))
+
 
 def in_the_middle(whose: object, method: str) -> RuntimeError:
     return RuntimeError(
@@ -97,3 +103,14 @@ def in_turn(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
                 turn.thread = None
 
     return called
+
+
+@in_turn
+def _pickled(whole: TakesTurns) -> bytes:
+    return cloudpickle.dumps({name: part for name, part in vars(whole).items() if name != "_turn"})
+
+
+def _unpickled(kind: type[TakesTurns], parts: bytes) -> TakesTurns:
+    made = kind.__new__(kind)
+    vars(made).update(cloudpickle.loads(parts))
+    return made
