@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from os import PathLike
@@ -17,6 +15,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
+from slicing.columns import text_files
+from slicing.columns.common_type import common_type
 from slicing.columns.parquet import old_times
 from slicing.system.filesystems import filesystem
 
@@ -32,7 +32,6 @@ _ENDINGS = {
 _KNOWN = (
     "Parquet (.parquet, .pq), CSV (.csv, .tsv, also .gz, .bz2, .zst), Arrow IPC and Feather (.arrow, .ipc, .feather)"
 )
-TYPED = ("parquet", "ipc")  # formats whose files have types
 _MAGIC = re.compile(r"[*?\[]")
 AT_ONCE = 16  # files whose columns are read at the same time
 
@@ -40,7 +39,8 @@ AT_ONCE = 16  # files whose columns are read at the same time
 def dataset_of(paths: Sequence[Path], columns: Sequence[str]) -> ds.Dataset:
     """All files that the paths name, as one dataset: in the order of the paths, then by name in a folder or a glob.
 
-    Raises if only some of the files have one of the columns (``columns`` empty: any column)."""
+    Raises if only some of the files have one of the columns (``columns`` empty: any column), or if its types do not go
+    together."""
     found: list[str] = []
     formats: dict[str, str] = {}  # the first file of each format
     systems: dict[str, fs.FileSystem] = {}
@@ -58,78 +58,101 @@ def dataset_of(paths: Sequence[Path], columns: Sequence[str]) -> ds.Dataset:
     if len(systems) > 1:
         raise ValueError(f"data has files of several file systems ({', '.join(systems)}); aggregate one at a time")
     (format,), (system,) = formats, systems.values()
-    opened = _opened(found, format, system, base)
-    if len(found) > 1:
-        _check_alike(list(opened.get_fragments()), format, columns)
-    return opened
+    return _opened(found, format, system, base, columns)
 
 
-def _opened(files: list[str], format: str, system: fs.FileSystem, base: str | None) -> ds.Dataset:
-    kind: ds.FileFormat | str = format
-    if format == "tsv":
-        from pyarrow.csv import ParseOptions
-
-        kind = ds.CsvFileFormat(ParseOptions(delimiter="\t"))
-    options = {"filesystem": system, "partitioning": "hive", "partition_base_dir": base}
-    try:
-        found = ds.dataset(files, format=kind, **options)
-        if format == "parquet" and _has_old_times(found):
-            found = ds.dataset(files, format=ds.ParquetFileFormat(coerce_int96_timestamp_unit="us"), **options)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{files[0]} cannot be read as {format}: {error}") from None
+def _opened(
+    files: list[str], format: str, system: fs.FileSystem, base: str | None, columns: Sequence[str]
+) -> ds.Dataset:
+    kind = text_files.format_of(format) if format in text_files.SIGNS else format
+    found = _dataset(files, format, kind, system, base)
+    schemas = _schemas(found, format)
+    if format == "parquet" and _has_old_times(found, schemas):
+        in_microseconds = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+        found = _dataset(files, format, in_microseconds, system, base)
+        schemas = _schemas(found, format)
+    if len(files) > 1:
+        found = _of_one_schema(found, schemas, columns)
+    if format in text_files.SIGNS:
+        text_files.check(found, columns)
     return found
 
 
-def _has_old_times(data: ds.Dataset) -> bool:
-    """Whether times of 96 bits are read as nanoseconds, of which 64 bits reach from 1677 to 2262 alone."""
-    if pa.timestamp("ns") not in data.schema.types:
-        return False
-    return bool(old_times(next(iter(data.get_fragments())).metadata.schema))
+def _dataset(
+    files: list[str], format: str, kind: ds.FileFormat | str, system: fs.FileSystem, base: str | None
+) -> ds.FileSystemDataset:
+    options = {"format": kind, "filesystem": system}
+    try:
+        try:
+            return ds.dataset(files, partitioning="hive", partition_base_dir=base, **options)
+        except pa.ArrowTypeError:  # columns that are both in the names of folders and in files, there of another type
+            return ds.dataset(files, **options)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
+        raise ValueError(f"{files[0]} cannot be read as {format}: {error}") from None
 
 
-def _check_alike(files: Sequence[ds.FileFragment], format: str, columns: Sequence[str]) -> None:
-    """Raise if only some files have a column, or only some have zones. A dataset takes its columns from the first file,
-    and fills in nulls."""
+def _schemas(data: ds.Dataset, format: str) -> dict[str, pa.Schema]:
+    """The columns of each file. Those of text files are found in their first megabyte."""
+    files = list(data.get_fragments())
+    if len(files) == 1:
+        return {files[0].path: data.schema}
     with ThreadPoolExecutor(min(len(files), AT_ONCE)) as pool:  # remote files: most of the time is waiting
-        names = list(pool.map(partial(_names, format=format), files))
-    pairs = zip(files, names, strict=True)
-    own = {file.path: [*own, *ds.get_partition_keys(file.partition_expression)] for file, own in pairs}
-    for column in columns or dict.fromkeys(itertools.chain.from_iterable(own.values())):
-        lacking = [path for path, names in own.items() if column not in names]
-        if 0 < len(lacking) < len(own):
-            has = next(path for path in own if path not in lacking)
+        return dict(pool.map(partial(_schema, format=format), files))
+
+
+def _schema(file: ds.FileFragment, format: str) -> tuple[str, pa.Schema]:
+    try:
+        return file.path, file.physical_schema
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{file.path} cannot be read as {format}: {error}") from None
+
+
+def _has_old_times(data: ds.Dataset, schemas: Mapping[str, pa.Schema]) -> bool:
+    """Whether times of 96 bits are read as nanoseconds, of which 64 bits reach from 1677 to 2262 alone."""
+    doubtful = {path for path, schema in schemas.items() if pa.timestamp("ns") in schema.types}
+    return any(old_times(file.metadata.schema) for file in data.get_fragments() if file.path in doubtful)
+
+
+def _of_one_schema(data: ds.Dataset, schemas: Mapping[str, pa.Schema], columns: Sequence[str]) -> ds.Dataset:
+    """The dataset with types that hold the values of all files. Raises if only some of the files have a column, or if
+    it has types that do not go together. A dataset takes columns and types from its first file, fills in nulls, and
+    casts what can be cast: 7 to true, a time to its day."""
+    whole: pa.Schema = data.schema
+    of_folders = {file.path: {*ds.get_partition_keys(file.partition_expression)} for file in data.get_fragments()}
+    for column in columns or dict.fromkeys(itertools.chain(*(schema.names for schema in schemas.values()))):
+        lacking = [path for path in schemas if column not in (*schemas[path].names, *of_folders[path])]
+        if 0 < len(lacking) < len(schemas):
+            has = next(path for path in schemas if path not in lacking)
             raise ValueError(
                 f"column {column!r} is missing in {lacking[0]}, which {has} has; to read it as null there, give a "
                 "dataset whose schema has it: pyarrow.dataset.dataset(files, format=..., schema=...)"
             )
-        if format in TYPED:
-            _check_zones(files, column)
+        types: dict[pa.DataType, str] = {}  # the first file of each
+        for path, schema in schemas.items():
+            at = schema.get_field_index(column)
+            if at >= 0:
+                types.setdefault(schema.field(at).type, path)
+        at = whole.get_field_index(column)
+        if len(types) > 1 and at >= 0:
+            whole = whole.set(at, whole.field(at).with_type(_together(column, types)))
+    return ds.FileSystemDataset(list(data.get_fragments()), whole, data.format, data.filesystem)
 
 
-def _check_zones(files: Sequence[ds.FileFragment], column: str) -> None:
-    """Raise if only some files have times with a zone: a dataset reads both as what the first file has."""
-    first: dict[bool, str] = {}
-    for file in files:
-        at = file.physical_schema.get_field_index(column)
-        if at >= 0 and pa.types.is_timestamp(file.physical_schema.field(at).type):
-            first.setdefault(file.physical_schema.field(at).type.tz is None, file.path)
-    if len(first) > 1:
-        raise ValueError(
-            f"column {column!r} has times with a zone in {first[False]} and without one in {first[True]}; read these "
-            "files one after the other, and give all times a zone or none"
-        )
-
-
-def _names(file: ds.FileFragment, format: str) -> list[str]:
-    """A file's columns. For text formats only the first line is read: inferring types takes as long as reading 1 MB."""
-    try:
-        if format in TYPED:
-            return list(file.physical_schema.names)
-        with io.TextIOWrapper(file.filesystem.open_input_stream(file.path), "utf-8-sig", newline="") as text:
-            rows = csv.reader(text, delimiter="\t" if format == "tsv" else ",")
-            return next(filter(None, rows), [])
-    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file.path} cannot be read as {format}: {error}") from None
+def _together(column: str, types: Mapping[pa.DataType, str]) -> pa.DataType:
+    """A type that holds the values of all types. Raises if there is none."""
+    found = first = next((type for type in types if not pa.types.is_null(type)), pa.null())
+    for type, path in types.items():
+        common = common_type(found, type)
+        if common is None:
+            one, zone = types[first], "of times with a zone and of times without one: give all times a zone or none"
+            zones = [some.tz is None for some in (found, type) if pa.types.is_timestamp(some)]
+            how = zone if len(set(zones)) > 1 else "that do not go together"
+            raise ValueError(
+                f"column {column!r} is {first} in {one} and {type} in {path}, types {how}; read these files one after "
+                "the other, or give a dataset with one type: pyarrow.dataset.dataset(files, format=..., schema=...)"
+            )
+        found = common
+    return found
 
 
 def _files(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from slicing.columns import arrow_io
 from slicing.columns.from_frames import of_pandas, of_polars
-from slicing.columns.typed import not_once, with_nulls
+from slicing.columns.typed import differs_in_form, in_known_types, not_once
 from slicing.columns.values import taken
 
 SMALLEST, LARGEST, ROOM = 1 << 15, 1 << 18, 16 << 20  # least and most rows of a decoded batch, and the most bytes
@@ -253,20 +253,27 @@ def _of_relation(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def _of_path(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    from slicing.columns.files import dataset_of
+    import pyarrow.dataset as ds
+
+    from slicing.columns import files, text_files
 
     paths = [data] if isinstance(data, str | PathLike) else list(data)
-    return _with_path(_of_dataset(dataset_of(paths, wanted.columns), wanted), paths[0])
+    opened = files.dataset_of(paths, wanted.columns)
+    found = _of_dataset(opened, wanted)
+    if isinstance(opened.format, ds.CsvFileFormat):
+        found = text_files.as_others_read(found, opened)
+    return _with_path(found, paths)
 
 
-def _with_path(found: Iterator[pa.RecordBatch], path: object) -> Iterator[pa.RecordBatch]:
+def _with_path(found: Iterator[pa.RecordBatch], paths: Sequence[object]) -> Iterator[pa.RecordBatch]:
     """The batches, with the path in Arrow's errors, such as for a value of another type than the first rows had."""
     try:
         yield from found
     except (pa.ArrowInvalid, OSError) as error:
+        others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         raise ValueError(
-            f"{str(path)!r} cannot be read: {error}; where types differ, open it with pyarrow.dataset.dataset(path, "
-            "schema=...)"
+            f"{str(paths[0])!r}{others} cannot be read: {error}; where types differ, open it with "
+            "pyarrow.dataset.dataset(path, format=..., schema=...)"
         ) from None
 
 
@@ -282,7 +289,7 @@ def _of_items(data: Iterable[object], wanted: Wanted) -> Iterator[pa.RecordBatch
         try:
             for batch in _opened(item, wanted):
                 types = _alike(batch.schema, types, wanted)
-                yield with_nulls(batch, types)
+                yield in_known_types(batch, types)
         except (TypeError, ValueError, OSError) as error:
             kind = next(kind for kind in (TypeError, FileNotFoundError, ValueError, OSError) if isinstance(error, kind))
             said = str(error)
@@ -300,7 +307,7 @@ def _alike(schema: pa.Schema, types: dict[str, pa.DataType] | None, wanted: Want
     wanted.check(schema.names)
     found = {name: schema.field(name).type for name in wanted.columns or schema.names}
     for name, type in (types or {}).items():
-        if name in found and found[name] != type and not pa.types.is_null(found[name]):
+        if name in found and found[name] != type and not differs_in_form(found[name], type):
             raise TypeError(
                 f"column {name!r} is {found[name]}, and was {type} in the items before; give it one type, such as with "
                 "read_csv(dtype=...) or cast"

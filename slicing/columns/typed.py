@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
 from slicing.columns.lazy import lazy
-from slicing.columns.values import result_type
+from slicing.columns.values import compared, is_binary, is_text, result_type
 
 
 class Columns:
@@ -35,11 +35,10 @@ class Columns:
     def of(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
         """The batch and its columns. Raises for columns of other types than the first batch had.
 
-        A column of type null becomes nulls of the expected type: some libraries give that type to a column without
-        values."""
+        Columns that differ in form alone are cast: nulls without a type, text of another width."""
         seen, places = self._seen
         if seen is None or not batch.schema.equals(seen):
-            batch = with_nulls(batch, self._types)
+            batch = in_known_types(batch, self._types)
             schema = batch.schema
             self.check(schema)
             places = [schema.get_field_index(name) for name in self._types]
@@ -87,13 +86,26 @@ class Columns:
         raise TypeError(f"columns of this batch have other types than in the first one, where {columns}: cast them")
 
 
-def with_nulls(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
-    """The batch, with nulls of the known type in columns that have only nulls and no type of their own."""
+def in_known_types(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+    """The batch, with columns in their known types where these differ in form alone."""
     for place, field in enumerate(batch.schema):
-        if pa.types.is_null(field.type) and field.name in types:
-            type = types[field.name]
-            batch = batch.set_column(place, field.with_type(type), pa.nulls(batch.num_rows, type))
+        type = types.get(field.name, field.type)
+        if field.type != type and differs_in_form(field.type, type):
+            try:
+                batch = batch.set_column(place, field.with_type(type), batch.column(place).cast(type))
+            except pa.ArrowInvalid:  # it has not room for so much text, or for so many categories
+                continue
     return batch
+
+
+def differs_in_form(type: pa.DataType, known: pa.DataType) -> bool:
+    """Whether a column of the type is one of the known type in another form: nulls that have no type of their own, and
+    text, binary and categories of another width, which each library has in its own."""
+    if pa.types.is_null(type):
+        return True
+    if pa.types.is_dictionary(type) and pa.types.is_dictionary(known):
+        return type.ordered == known.ordered and compared(type) == compared(known)
+    return compared(type) == compared(known) and (is_text(type) or is_binary(type))
 
 
 def column_type(schema: pa.Schema, name: str, data: str = "the data") -> pa.DataType:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.values import is_text
 from slicing.plot.shared import COLORS, WIDTH, Chart, altair, joined, ticks_of, timed
 from slicing.times.measure import Measure
 
@@ -45,7 +46,7 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     others = [field for field in table.schema if field.name not in fixed]
     if "window_end" not in table.column_names or not others:
         raise ValueError(f"results takes a table of windows; got one with the columns {', '.join(table.column_names)}")
-    texts = [f.name for f in others if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)]
+    texts = [f.name for f in others if is_text(f.type) or pa.types.is_dictionary(f.type)]
     keys = texts if by is None else [by] if isinstance(by, str) else list(by)
     numbers = [f.name for f in others if f.name not in keys and _is_number(f.type)]
     if y is None and not numbers:

@@ -46,7 +46,8 @@ class Trigger:
                 f"{_UNITES}; {self!r} is of the {self.kind} kind and {other!r} of the {other.kind} kind. Give them to "
                 "windows of their own: trigger={'a': ..., 'b': ...}"
             )
-        return AnyOf(tuple(dict.fromkeys((*self.parts(), *other.parts()))))
+        parts = tuple(dict.fromkeys((*self.parts(), *other.parts())))
+        return AnyOf(parts) if len(parts) > 1 else self
 
     def parts(self) -> tuple[Trigger, ...]:
         """The single triggers that were combined, each once."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.bits import true
+from slicing.columns.values import decoded, is_text, plain
 from slicing.system.arguments import column_name, says_arguments
 from slicing.system.arrays import Ints
 from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, parse_span, shown
@@ -201,18 +202,17 @@ class PerSource(Watermark):
 
     def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
         type = types[self.column]
-        value = type.value_type if pa.types.is_dictionary(type) else type
-        t = pa.types
-        if not (t.is_integer(value) or t.is_boolean(value) or t.is_string(value) or t.is_large_string(value)):
+        value = decoded(type)
+        if not (pa.types.is_integer(value) or pa.types.is_boolean(value) or is_text(value)):
             raise TypeError(
                 f"per_source's column {self.column!r} has type {type}; a source is named by an integer, a bool, a "
                 "string or a dictionary of these"
             )
 
     def observe(self, before: Progress, seen: Seen) -> Progress:
-        source = seen.columns[self.column]
+        source = plain(seen.columns[self.column])
         if pa.types.is_dictionary(source.type):
-            source = source.cast(source.type.value_type)
+            source = source.dictionary_decode()
         by_source = pa.table({"source": source.cast(pa.string()), "time": seen.times}).group_by("source")
         latest = by_source.aggregate([("time", "max")])
         sources = dict(before.sources)

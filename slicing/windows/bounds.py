@@ -320,7 +320,10 @@ def no_windows() -> Due:
 
 def _steps(first: Ints, last: Ints, every: int, until: int) -> Ints:
     """The distinct values of all ranges ``first, first + every .. last`` that are at most ``until``."""
-    count = np.maximum((np.minimum(last, until) - first) // every + 1, 0)
+    last = np.minimum(last, until)
+    some = first <= last  # others may be further apart than 64 bits
+    first, last = first[some], last[some]
+    count = (last - first) // every + 1
     offset = np.cumsum(count) - count
     steps = np.arange(count.sum()) - np.repeat(offset, count)
     return np.unique(np.repeat(first, count) + steps * every)

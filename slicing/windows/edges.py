@@ -15,7 +15,7 @@ from slicing.columns.order import distinct, order_by
 from slicing.kernels.slice import list_edges, next_edges
 from slicing.kernels.windows import by_end, index_of, periodic_due, positions_after, window_ranges
 from slicing.system.arrays import NONE, Ints, Mask
-from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
+from slicing.windows.bounds import APART, BEGIN, END, LONGEST, Bound, Progression
 
 FOR_PYTHON = 24  # for up to so many window types or times, plain Python is faster than numpy
 LARGE = 64  # so many types with the largest windows are looked at first: they most often hold the earliest live start
@@ -123,6 +123,8 @@ class EdgeSet:
 
     def _next_of_few_edges(self, times: Ints, h: int) -> Ints | None:
         """The next live edge of a progression after each time, if there are so few that they are listed."""
+        if int(times.max()) - int(times.min()) > APART:
+            return None
         low = np.maximum(times.min(), h - self._horizon)  # live edges of a progression come after it
         count = np.maximum(times.max() - low, 0) // self._every + 2
         most = times.size * count.size // 4

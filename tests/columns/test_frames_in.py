@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 import warnings
 from collections.abc import Callable
@@ -166,6 +167,62 @@ def test_a_later_frame_may_have_a_column_of_nulls_without_a_type() -> None:
         lambda data: sl.features(table, data, on="k", time="t", ranges={"a": 9}, aggs={"n": sl.count()}),
     ):
         assert call(frames).to_pylist() == call(table).to_pylist()
+
+
+FORMS = {
+    "string": pa.string(),
+    "large": pa.large_string(),
+    "view": pa.string_view(),
+    "narrow": pa.dictionary(pa.int8(), pa.string()),
+    "wide": pa.dictionary(pa.int32(), pa.large_string()),
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "later"), [*itertools.permutations(["string", "large", "view"], 2), ("narrow", "wide")]
+)
+def test_text_may_come_in_another_form_later(first: str, later: str) -> None:
+    """pandas, Polars and pyarrow each have their own."""
+
+    def rows(form: str, at: int) -> pa.Table:
+        times = pa.array([START + at, START + at + 1])
+        return pa.table({"t": times, "k": pa.array(["a", "b"]).cast(FORMS[form]), "v": [1.0, 2.0]})
+
+    parts = [rows(first, 0), rows(later, 2), rows(first, 4)]
+    op = sl.Operator(SPEC)
+    for part in parts[:2]:
+        op.push(part)
+    op = sl.Operator.restore(SPEC, op.snapshot())
+    op.push(parts[2])
+    alike = [rows(first, at) for at in (0, 2, 4)]
+    assert op.flush().windows.equals(sl.aggregate(alike, SPEC))
+    assert sl.aggregate(iter(parts), SPEC).equals(sl.aggregate(alike, SPEC))
+    rows_of = [sl.Distinct(sl.DistinctSpec("k", "t", 1)).push(part).rows.num_rows for part in parts]
+    join = sl.JoinOperator(sl.JoinSpec("k", "t", within=(0, 9)))
+    pairs = [out.rows for part in parts for out in (join.push_left(part), join.push_right(part))]
+    assert (rows_of, sum(map(len, pairs)) + len(join.flush().rows)) == ([1, 1, 1], 12)
+
+
+def test_a_later_frame_of_pandas_may_have_more_categories() -> None:
+    """It counts them in 8 bits if the frame has few."""
+    frames = [pd.DataFrame({"t": [1] * n, "k": pd.Categorical([f"k{i}" for i in range(n)]), "v": 1}) for n in (3, 300)]
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k")
+    assert sl.aggregate(iter(frames), spec).num_rows == 300
+    op = sl.Operator(spec)
+    for frame in frames:
+        op.push(frame)
+    assert op.flush().windows.num_rows == 300
+    assert sl.union(frames).num_rows == 303
+    assert sl.attach(frames, spec).num_rows == 303
+
+
+@pytest.mark.parametrize("type", [pl.String, pl.Categorical, pl.Enum(["x", "y"])], ids=str)
+def test_sources_are_named_by_text_of_any_form(type: Any) -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.per_source("s", 0))
+    op = sl.Operator(spec)
+    op.push(pl.DataFrame({"t": [1, 2], "s": ["x", "y"]}, schema_overrides={"s": type}))
+    late = pl.DataFrame({"t": [30, 31], "s": ["x", "y"]}, schema_overrides={"s": type})
+    assert op.push(late).windows["n"].to_pylist() == [2]
 
 
 def test_unions_of_pandas_and_polars() -> None:

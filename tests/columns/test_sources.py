@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import gc
 import gzip
+import re
 import subprocess
 import sys
 import threading
 import weakref
 from contextlib import suppress
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -313,7 +315,10 @@ def test_times_with_and_without_a_zone_are_not_read_as_one(write, tmp_path):
         write(pa.table({"t": pa.array([1, 2], pa.timestamp("us", zone)), "v": [1, 2]}), str(tmp_path / (name + ending)))
     spec = sl.Spec("t", {"w": sl.tumbling("1d")}, {"n": sl.count()})
     for threads in (1, 2):
-        with pytest.raises(ValueError, match=r"column 't' has times with a zone in .*b\..* and without one in .*a\."):
+        with pytest.raises(
+            ValueError,
+            match=r"column 't' is timestamp\[us\] in .*a\..* and timestamp\[us, tz=UTC\] in .*b\..* give all",
+        ):
             sl.aggregate(tmp_path, spec, threads=threads)
     assert sl.aggregate(tmp_path, sl.Spec("v", {"w": sl.whole()}, {"n": sl.count()}))["n"].to_pylist() == [4]
 
@@ -345,6 +350,147 @@ def test_files_after_the_first_that_cannot_be_read_say_which(tmp_path):
     (tmp_path / "1.parquet").write_text("no parquet")
     with pytest.raises(ValueError, match=r"1\.parquet cannot be read as parquet: .*magic bytes"):
         sl.aggregate(tmp_path, SPEC)
+
+
+INSTANTS = [1_700_000_000, 1_800_000_000]
+DIFFERENT = {  # the types and values of two files, and what holds both
+    "narrow and wide": (pa.int8(), [1, None], pa.int64(), [2**40, 5], [1, 2**40, 5]),
+    "integers and floats": (pa.int64(), [1, 2], pa.float64(), [0.5, None], [1.0, 2.0, 0.5]),
+    "floats of 32 and 64 bits": (
+        pa.float32(),
+        [0.5, 2],
+        pa.float64(),
+        [1234567890.4, 0.1],
+        [0.5, 2, 1234567890.4, 0.1],
+    ),
+    "no values and integers": (pa.null(), [None, None], pa.int64(), [2**53 + 1, 5], [2**53 + 1, 5]),
+    "units": (pa.timestamp("s"), INSTANTS, pa.timestamp("ns"), [1, 2], [*(n * 10**9 for n in INSTANTS), 1, 2]),
+    "dictionaries": (pa.dictionary(pa.int8(), pa.string()), ["a", "b"], pa.string(), ["c", None], ["a", "b", "c"]),
+    "decimals": (
+        pa.decimal128(5, 2),
+        [Decimal("1.25")],
+        pa.decimal128(9, 4),
+        [Decimal(7)],
+        [Decimal("1.25"), Decimal(7)],
+    ),
+}
+
+
+@pytest.mark.parametrize("write", [pq.write_table, pa.feather.write_feather])
+@pytest.mark.parametrize("case", DIFFERENT.values(), ids=DIFFERENT)
+def test_types_of_files_are_widened_in_any_order(case, write, tmp_path):
+    first, some, other, more, expected = case
+    ending = ".parquet" if write is pq.write_table else ".feather"
+    for names in ("ab", "ba"):
+        for name, type, values in ((names[0], first, some), (names[1], other, more)):
+            table = pa.table({"t": range(len(values)), "v": pa.array(values, type)})
+            write(table, str(tmp_path / (name + ending)))
+        if pa.types.is_timestamp(first):
+            spec = sl.Spec("t", {"w": sl.whole()}, {"all": sl.collect("v")})
+            found = sl.aggregate(tmp_path, spec)["all"].combine_chunks().values.cast(pa.int64()).to_pylist()
+        else:
+            (found,) = sl.aggregate(tmp_path, sl.Spec("t", {"w": sl.whole()}, {"all": sl.collect("v")}))[
+                "all"
+            ].to_pylist()
+        assert sorted(value for value in found if value is not None) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (pa.array([True, False]), pa.array([7, 0])),
+        (pa.array([1, 2], pa.date32()), pa.array([1, 2], pa.timestamp("us"))),
+        (pa.array(["a", "b"]), pa.array([b"a", b"b"])),
+        (pa.array([Decimal("1.25"), None]), pa.array([0.5, 0.25])),
+        (pa.array([Decimal("1.25"), None]), pa.array([1, 2])),
+        (pa.array(["1", "2"]), pa.array([1, 2])),
+    ],
+    ids=lambda column: str(column.type),
+)
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_types_of_files_that_do_not_go_together_are_refused(first, other, names, tmp_path):
+    """A dataset would cast 7 to true, and a time to its day."""
+    for name, column in zip(names, (first, other), strict=True):
+        pq.write_table(pa.table({"t": [1, 2], "v": column}), tmp_path / f"{name}.parquet")
+    types = [str(column.type) for column in ((first, other) if names == "ab" else (other, first))]
+    refused = (
+        f"column 'v' is {re.escape(types[0])} in .*a.parquet and {re.escape(types[1])} in .*b.parquet, types that do"
+    )
+    with pytest.raises(ValueError, match=refused):
+        sl.aggregate(tmp_path, sl.Spec("t", {"w": sl.whole()}, {"all": sl.collect("v")}))
+    assert sl.aggregate(tmp_path, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}))["n"].to_pylist() == [4]
+
+
+def test_keys_may_be_both_in_names_of_folders_and_in_files(tmp_path):
+    for site in ("north", "south"):
+        (tmp_path / f"site={site}").mkdir()
+        table = pa.table({"t": [1, 2], "site": pa.array([site] * 2, pa.large_string())})
+        pq.write_table(table, tmp_path / f"site={site}" / "a.parquet")
+    found = sl.aggregate(tmp_path, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="site"))
+    assert found.select(["site", "n"]).to_pylist() == [{"site": "north", "n": 2}, {"site": "south", "n": 2}]
+    assert sl.aggregate(tmp_path, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}))["n"].to_pylist() == [4]
+
+
+def values_of(path, name="v"):
+    (found,) = sl.aggregate(path, sl.Spec("t", {"w": sl.whole()}, {"all": sl.collect(name)}))["all"].to_pylist()
+    return found
+
+
+def test_empty_text_of_a_csv_file_is_null(tmp_path):
+    (tmp_path / "a.csv").write_text('t,v,x\n1,a,1\n2,,\n3,"",3\n4,NA,4\n')
+    spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count("v"), "some": sl.count_distinct("v"), "x": sl.sum("x")})
+    assert sl.aggregate(tmp_path / "a.csv", spec).select(["n", "some", "x"]).to_pylist() == [
+        {"n": 2, "some": 2, "x": 8}
+    ]
+    by = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="v")
+    assert set(sl.aggregate(tmp_path / "a.csv", by)["v"].to_pylist()) == {"a", "NA", None}
+
+
+def test_whole_numbers_beyond_64_bits_are_not_rounded(tmp_path):
+    ids = [2**63 + n for n in range(100)]
+    (tmp_path / "a.csv").write_text("t,id,v\n" + "".join(f"{n},{id},1e300\n" for n, id in enumerate(ids)))
+    spec = sl.Spec("t", {"w": sl.whole()}, {"ids": sl.count_distinct("id")})
+    with pytest.raises(
+        ValueError, match=r"column 'id' of .*a\.csv has whole numbers beyond 64 bits, such as 92233720368"
+    ):
+        sl.aggregate(tmp_path / "a.csv", spec)
+    types = pa.schema({"t": pa.int64(), "id": pa.uint64(), "v": pa.float64()})
+    assert sl.aggregate(ds.dataset(tmp_path / "a.csv", format="csv", schema=types), spec)["ids"].to_pylist() == [100]
+    assert values_of(tmp_path / "a.csv") == [1e300] * 100  # which are written as no whole numbers
+
+
+def test_text_of_another_encoding_says_how_to_read_it(tmp_path):
+    (tmp_path / "a.csv").write_bytes("t,v\n1,café\n".encode("latin1"))
+    with pytest.raises(ValueError, match=r"column 'v' of .*a\.csv is not text in UTF-8; .*encoding='latin1'"):
+        values_of(tmp_path / "a.csv")
+    assert sl.aggregate(tmp_path / "a.csv", sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}))["n"].to_pylist() == [1]
+    told = pa.csv.ReadOptions(encoding="latin1")
+    assert values_of(ds.dataset(tmp_path / "a.csv", format=ds.CsvFileFormat(read_options=told))) == ["café"]
+
+
+def test_another_sign_between_columns_is_seen(tmp_path):
+    (tmp_path / "a.csv").write_text("t;v\n1;2\n")
+    with pytest.raises(ValueError, match=r"a\.csv has one column, 't;v'; if ';' separates columns, open it with .*';'"):
+        values_of(tmp_path / "a.csv")
+
+
+def test_lines_may_break_inside_of_quotes_in_files_of_any_size(tmp_path):
+    lines = "".join(f'{n},"first\nsecond, {n}"\n' for n in range(60_000))
+    (tmp_path / "a.csv").write_text("t,v\n" + lines)
+    assert values_of(tmp_path / "a.csv") == [f"first\nsecond, {n}" for n in range(60_000)]
+
+
+def test_types_of_text_come_from_all_files(tmp_path):
+    """Whole numbers in one file and others in the next; names alone; a column without values."""
+    (tmp_path / "a.csv").write_text("t,v,w\n")
+    (tmp_path / "b.csv").write_text("t,v,w\n1,1,\n2,2,\n")
+    (tmp_path / "c.csv").write_text("t,v,w\n3,0.5,x\n")
+    assert (values_of(tmp_path), values_of(tmp_path, "w")) == ([1.0, 2.0, 0.5], ["x"])
+    (tmp_path / "d.csv").write_text("t,v,w\n4,two,x\n")
+    with pytest.raises(
+        ValueError, match=r"column 'v' is int64 in .*b\.csv and string in .*d\.csv, types that do not go"
+    ):
+        values_of(tmp_path)
 
 
 def test_a_text_of_only_names_says_how_to_give_its_types(tmp_path):

@@ -149,6 +149,13 @@ def test_results_are_lines_of_windows_and_keys():
     assert marks(chart)["line"] == 6 and set(chart.data["series"].to_pylist()) == {"a", "b"}
 
 
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_keys_of_text_in_any_form_have_lines_of_their_own(kind):
+    spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, by="k")
+    windows = sl.aggregate(pa.table({"t": [1, 2, 15], "k": ["a", "b", "a"]}), spec, returns=kind)
+    assert sl.plot.results(windows).data["series"].to_pylist() == ["ten · a", "ten · b", "ten · a"]
+
+
 @pytest.mark.parametrize("emit", ["updates", "changes"])
 def test_results_are_the_last_ones(emit):
     watermark = sl.bounded(1)

@@ -229,3 +229,10 @@ def test_tables_are_needed_and_entries_are_text():
         sl.Spec.from_toml('time = "t"\n[windows]\nw = "whole()"\n[aggs]\nn = 5')
     with pytest.raises(TypeError, match="time must be the name of a column"):
         sl.Spec.from_toml('time = 5\n[windows]\nw = "whole()"\n[aggs]\nn = "count()"')
+
+
+def test_a_trigger_with_itself_is_that_trigger():
+    trigger = sl.every(3) | sl.every(3)
+    assert trigger == sl.every(3) == eval(repr(trigger))
+    spec = sl.Spec("t", ONE, {"n": sl.count()}, emit="parts", trigger=trigger)
+    assert sl.Spec.from_toml(spec.to_toml()) == spec

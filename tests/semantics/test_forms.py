@@ -229,3 +229,35 @@ def test_sessions_and_whole_streams_of_rows_further_apart_than_int64_tells(more:
     whole = [("all", low, high, k, n) for k, n in ((1, 4), (2, 2))]
     ends = [("session", t, t + 5, k, 1) for t, k in ((middle, 1), (high, 1), (low, 2), (high, 2))]
     assert sorted(found) == sorted([*whole, ("session", low, low + 10, 1, 2), *ends])
+
+
+FAR_APART = [1752, 1772, 1916, 2080, 2081, 2092, 2110]  # each within reach of the one before; the ends are not
+
+
+def in_units_of(unit: str, years: list[int]) -> pa.Array:
+    days = pa.array([round((year - 1970) * 365.2425) for year in years], pa.int32())
+    return days.cast(pa.date32()).cast(pa.timestamp(unit))
+
+
+@pytest.mark.parametrize("days", [(1, 1), (3, 2), (2000, 3)])
+@pytest.mark.parametrize("other", [sl.landmark("3650d"), sl.whole(), sl.session("100d"), sl.rows(2)], ids=repr)
+def test_windows_that_grow_close_beside_windows_of_all_times(other: Any, days: tuple[int, int]) -> None:
+    step, steps = days
+    windows = {"c": sl.cumulate(f"{step * steps}d", f"{step}d"), "o": other}
+    found = []
+    for unit in ("ns", "us"):
+        op, rows = sl.Operator(sl.Spec("t", windows, {"n": sl.count()})), []
+        for year in FAR_APART:
+            rows += op.push(pa.table({"t": in_units_of(unit, [year])})).windows.to_pylist()
+        rows += op.flush().windows.to_pylist()
+        found.append([(row["window"], str(row["window_end"])[:19], row["n"]) for row in rows])
+    assert found[0] == found[1] and len(found[0]) > len(FAR_APART)
+
+
+@pytest.mark.parametrize("trigger", [sl.after_count(1), sl.on_punctuation("m"), sl.every("1d")], ids=repr)
+def test_early_results_of_rows_further_apart_than_int64_tells(trigger: sl.Trigger) -> None:
+    years = [range(1752, 1917), range(1917, 2081), range(2081, 2171)]
+    tables = [pa.table({"t": in_units_of("ns", list(some)), "m": [year % 3 == 0 for year in some]}) for some in years]
+    spec = sl.Spec("t", {"w": sl.tumbling("2h")}, {"n": sl.count()}, emit="parts", trigger=trigger)
+    for data in (tables, pa.concat_tables(tables)):
+        assert sum(sl.aggregate(data, spec)["n"].to_pylist()) == 2171 - 1752

@@ -1,0 +1,83 @@
+"""CSV files by path: how Arrow reads them, and what it would let pass.
+
+Types come from the first megabyte of each file. Arrow reads an empty text as a text, whole numbers beyond 64 bits as
+rounded ones, and text of another encoding as bytes; other readers do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+SIGNS = {"csv": ",", "tsv": "\t"}  # what separates columns, by format
+_OTHERS = (";", "\t", "|", ",")
+_BEYOND = 2.0**63  # from here on a number is no int64
+_WHOLE = r"^\s*[+-]?\d+\s*$"
+_OPEN = "pyarrow.dataset.dataset(path, format=pyarrow.dataset.CsvFileFormat({}))"
+
+
+def format_of(name: str) -> ds.CsvFileFormat:
+    """The format, with line breaks inside of quotes: they cost a tenth of the rate."""
+    from pyarrow.csv import ParseOptions
+
+    return ds.CsvFileFormat(ParseOptions(delimiter=SIGNS[name], newlines_in_values=True))
+
+
+def check(data: ds.FileSystemDataset, columns: Sequence[str]) -> None:
+    """Raise if the file separates its columns by another sign, or if a column is not text in UTF-8."""
+    names, first = data.schema.names, data.files[0]
+    if len(names) == 1 and names[0] not in columns:
+        sign = next((sign for sign in _OTHERS if sign in names[0]), None)
+        if sign is not None:
+            how = _OPEN.format(f"pyarrow.csv.ParseOptions(delimiter={sign!r})")
+            raise ValueError(f"{first} has one column, {names[0]!r}; if {sign!r} separates columns, open it with {how}")
+    for name in columns or names:
+        if name in names and pa.types.is_binary(data.schema.field(name).type):
+            how = _OPEN.format("read_options=pyarrow.csv.ReadOptions(encoding='latin1')")
+            raise ValueError(f"column {name!r} of {first} is not text in UTF-8; open it with its encoding, as in {how}")
+
+
+def as_others_read(batches: Iterable[pa.RecordBatch], data: ds.FileSystemDataset) -> Iterator[pa.RecordBatch]:
+    """The batches, with nulls for empty text. Raises for whole numbers that were rounded."""
+    doubtful = {field.name for field in data.schema if pa.types.is_float64(field.type)}
+    for batch in batches:
+        for name in doubtful.intersection(batch.schema.names):
+            if _is_beyond(batch[name]):
+                doubtful.discard(name)  # asked once
+                _check_rounded(data, name)
+        yield _with_nulls(batch)
+
+
+def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
+    for at, field in enumerate(batch.schema):
+        if pa.types.is_string(field.type):
+            empty = pc.equal(pc.binary_length(batch.column(at)), 0)
+            if pc.any(empty).as_py():
+                batch = batch.set_column(at, field, pc.if_else(empty, pa.scalar(None, field.type), batch.column(at)))
+    return batch
+
+
+def _is_beyond(column: pa.Array) -> bool:
+    least, most = pc.min_max(column).values()
+    return bool(most.is_valid and (most.as_py() >= _BEYOND or least.as_py() < -_BEYOND))
+
+
+def _check_rounded(data: ds.FileSystemDataset, name: str) -> None:
+    """Raise if all numbers of the first megabyte are whole: Arrow has taken the column for int64, if all had fit it."""
+    as_text = pa.schema([(name, pa.string())])
+    first = ds.dataset(data.files[0], format=data.format, filesystem=data.filesystem, schema=as_text)
+    column = next(iter(first.to_batches(columns=[name])))[name]
+    column = column.filter(pc.greater(pc.binary_length(column), 0))
+    if len(column) and pc.all(pc.match_substring_regex(column, _WHOLE)).as_py():
+        raise ValueError(
+            f"column {name!r} of {data.files[0]} has whole numbers beyond 64 bits, such as "
+            f"{_longest(column)}, which float64 rounds; open it with pyarrow.dataset.dataset(path, format='csv', "
+            "schema=...), where the column is uint64, a decimal or text"
+        )
+
+
+def _longest(column: pa.Array) -> str:
+    return str(max(column.to_pylist(), key=len))
