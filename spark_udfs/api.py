@@ -22,7 +22,7 @@ from spark_udfs.native import check_plan, native_windows, refuse_arguments
 from spark_udfs.policy import IN_SPARK
 from spark_udfs.progress import watch
 from spark_udfs.stages import PACKED, Job, errors_as_rows
-from spark_udfs.types import check_types, spark_schema
+from spark_udfs.types import check_types, spark_schema, type_of
 
 
 @says_arguments
@@ -99,7 +99,7 @@ def window_aggregate(
     [Row(window_end=10, k='a', s=3), Row(window_end=20, k='b', s=3)]
     """
     if not isinstance(spec, Spec):
-        raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {plans.type_of(spec)}")
+        raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {type_of(spec)}")
     wide = check_layout(layout, spec)
     choice(store, "store", ("files", "spark"))
     frame = plans.frame_of(data, "window_aggregate")

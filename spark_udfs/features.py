@@ -14,8 +14,8 @@ from spark_udfs.engines import FEATURES
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.joins import JoinJob, Kept, two_frames
-from spark_udfs.plans import type_of
 from spark_udfs.stages import sent
+from spark_udfs.types import type_of
 
 FEATURED = "features"
 

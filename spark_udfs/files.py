@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from slicing.columns.parquet import old_times
 from slicing.system.arguments import choice, says_arguments
 from slicing.system.filesystems import filesystem
-from spark_udfs.types import arrow_schema, conformed, given_schema
+from spark_udfs.types import arrow_schema, check_session, conformed, given_schema
 
 FORMATS = ("parquet", "arrow", "csv", "json")
 ROWS_AT_ONCE = 1 << 18
@@ -196,6 +196,7 @@ def read_files(
     >>> spark.table("windows").select("window_end", "k", "s").collect()
     [Row(window_end=10, k='a', s=3)]
     """
+    check_session(spark)
     choice(format, "format", FORMATS)
     choice(missing, "missing", ("error", "null"))
     known = {name.lower(): name for name in (*SOURCE_OPTIONS, *(CSV_OPTIONS if format == "csv" else ()))}

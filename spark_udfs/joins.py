@@ -26,7 +26,7 @@ from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by, watch
 from spark_udfs.stages import PACKED, Answered, errors_as_rows, gathered, sent, settle, to_places
 from spark_udfs.state import Files
-from spark_udfs.types import check_types, spark_schema
+from spark_udfs.types import check_types, spark_schema, type_of
 
 JOINED = "joined"
 PIECES = pa.schema([pa.field("place", pa.int32()), pa.field("piece", pa.int32()), pa.field("slices", pa.binary())])
@@ -99,7 +99,7 @@ def window_join(
     [Row(ad='x', clicked_at=5), Row(ad='y', clicked_at=None)]
     """
     if not isinstance(spec, JoinSpec):
-        raise TypeError(f"window_join takes two DataFrames and a sl.JoinSpec; got {plans.type_of(spec)}")
+        raise TypeError(f"window_join takes two DataFrames and a sl.JoinSpec; got {type_of(spec)}")
     kept = Kept(state, name, late_path, keep_versions, progress, hold_bytes)
     return two_frames("window_join", JoinJob, (left, right), spec, kept, partitions, pieces, spread)
 

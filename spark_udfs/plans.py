@@ -19,11 +19,7 @@ from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
 from spark_udfs.stages import STATS, Query, errors_as_rows, results_schema
 from spark_udfs.state import Files
-from spark_udfs.types import arrow_schema, spark_schema
-
-
-def type_of(value: object) -> str:
-    return f"{type(value).__module__.partition('.')[0]}'s {type(value).__name__}"
+from spark_udfs.types import arrow_schema, spark_schema, type_of
 
 
 def places(spark: SparkSession, partitions: int | None, keyed: bool) -> int:

@@ -102,3 +102,13 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         raise ValueError(
             f"column {field.name!r} has type {column.type} and does not fit {field.type}: {error}"
         ) from None
+
+
+def type_of(value: object) -> str:
+    return f"{type(value).__module__.partition('.')[0]}'s {type(value).__name__}"
+
+
+def check_session(spark: object) -> None:
+    """Raise for what is no session: one of Spark Connect has the same readers."""
+    if not hasattr(spark, "readStream"):
+        raise TypeError(f"spark must be a SparkSession; got {type_of(spark)}")

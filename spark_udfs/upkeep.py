@@ -30,7 +30,7 @@ from spark_udfs.joins import JOINED, JoinJob, with_schemas
 from spark_udfs.placed import by_place
 from spark_udfs.stages import Job, Query
 from spark_udfs.state import Files, Place, StateError
-from spark_udfs.types import arrow_schema, spark_schema
+from spark_udfs.types import arrow_schema, check_session, spark_schema, type_of
 
 Batches = Iterable[pa.RecordBatch]
 _ANSWERS = pa.schema([("place", pa.int32()), ("answer", pa.binary())])
@@ -65,12 +65,11 @@ class Stand:
         return Stand(query, begun, done)
 
 
-def _check(function: str, spec: object, state: object, name: object) -> None:
+def _check(function: str, spark: object, spec: object, state: object, name: object) -> None:
     """Raise for wrong arguments that :func:`drain`, :func:`peek`, :func:`rescale` and :func:`change` share."""
+    check_session(spark)
     if not isinstance(spec, AnySpec):
-        raise TypeError(
-            f"{function} takes the query's sl.Spec, sl.JoinSpec or sl.FeatureSpec; got {plans.type_of(spec)}"
-        )
+        raise TypeError(f"{function} takes the query's sl.Spec, sl.JoinSpec or sl.FeatureSpec; got {type_of(spec)}")
     plans.check_path(state, "state")
     if name is not None:
         plans.check_name(name, "name")
@@ -131,7 +130,7 @@ def drain(
     >>> rest.select("window_end", "k", "s").collect()
     [Row(window_end=20, k='b', s=3)]
     """
-    _check("drain", spec, state, name)
+    _check("drain", spark, spec, state, name)
     stand = Stand.of(spark, checkpoint, "drain")
     if stand.begun != stand.done:
         raise StateError(
@@ -184,7 +183,7 @@ def peek(
     >>> peek(spark, spec, folder + "/state", checkpoint=folder + "/checkpoint").select("k", "s").collect()
     [Row(k='b', s=3)]
     """
-    _check("peek", spec, state, name)
+    _check("peek", spark, spec, state, name)
     stand = Stand.of(spark, checkpoint, "peek")
     return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, False, layout)
 
@@ -230,7 +229,7 @@ def rescale(
     >>> rescale(spark, spec, folder + "/state", to=2, checkpoint=folder + "/checkpoint")
     0
     """
-    _check("rescale", spec, state, name)
+    _check("rescale", spark, spec, state, name)
     at_least_one(to, "to")
     if not (spec.by if isinstance(spec, Spec) else spec.on) and to != 1:
         raise ValueError(f"a query without keys (by=[], on=[]) has one partition; got to={to}")
@@ -302,7 +301,7 @@ def change(
     >>> change(spark, spec, more, folder + "/state", "more", partitions=1, checkpoint=folder + "/checkpoint")
     {'windows': {}, 'aggs': {'m': None}}
     """
-    _check("change", spec, state, name)
+    _check("change", spark, spec, state, name)
     for one in (spec, changed_spec):
         if not isinstance(one, Spec):
             raise TypeError(

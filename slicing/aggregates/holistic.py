@@ -421,6 +421,6 @@ def _positive(number: object, argument: str) -> int:
 
 
 def share_of(number: object, argument: str) -> float:
-    if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= float(number) <= 1:
+    if isinstance(number, bool | np.timedelta64) or not isinstance(number, Real) or not 0 <= float(number) <= 1:
         raise ValueError(f"{argument} must be a number from 0 to 1; got {number!r}")
     return float(number)

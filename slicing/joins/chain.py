@@ -115,11 +115,15 @@ class Chain(TakesTurns):
 
         ``options``: for each operator the keyword arguments of its ``restore``, such as ``{"threads": 2}``.
         """
-        parts = read_parts("chain", specs, blob)
-        given = [{}] * len(specs) if options is None else list(options)
+        kinds = {Spec: Operator, JoinSpec: JoinOperator, FeatureSpec: FeatureOperator, DistinctSpec: Distinct}
+        if not isinstance(specs, list | tuple) or not all(isinstance(spec, tuple(kinds)) for spec in specs):
+            raise TypeError(f"specs must be a list of the specs of the chain's operators; got {specs!r}")
+        given = [{}] * len(specs) if options is None else options
+        if not isinstance(given, list | tuple) or not all(isinstance(one, Mapping) for one in given):
+            raise TypeError(f"options must be a list of dicts; got {options!r}")
         if len(given) != len(specs):
             raise ValueError(f"options must have a dict for each of the {len(specs)} specs; got {len(given)}")
-        kinds = {Spec: Operator, JoinSpec: JoinOperator, FeatureSpec: FeatureOperator, DistinctSpec: Distinct}
+        parts = read_parts("chain", specs, blob)
         restored = zip(specs, parts, given, strict=True)
         return chain(*(kinds[type(spec)].restore(spec, part, **told) for spec, part, told in restored))  # type: ignore[attr-defined]
 

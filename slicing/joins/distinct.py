@@ -27,7 +27,7 @@ from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
-from slicing.system.arguments import column_name, says_arguments
+from slicing.system.arguments import choice, column_name, column_or_none, says_arguments
 from slicing.system.arrays import Ints
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import Duration, parse_span, shown
@@ -84,14 +84,16 @@ class DistinctSpec:
             within = parse_span(within, "within", positive=True)
         elif within.fill:
             raise ValueError(f"within={within!r}: fill=True has no meaning here; leave it out")
-        if keep not in ("first", "last", "any"):
-            raise ValueError(f"keep must be 'first', 'last' or 'any'; got {keep!r}")
+        choice(keep, "keep", ("first", "last", "any"))
         if keep != "first" and not isinstance(within, Tumbling | Calendar):
             raise ValueError(
                 f"keep={keep!r} needs a window, such as sl.tumbling({shown(within)}); within={shown(within)} keeps "
                 "rows that have no earlier one"
             )
         watermark = Bounded(0) if watermark is None else watermark
+        if not isinstance(watermark, Watermark):
+            raise TypeError(f"watermark must be a watermark, such as sl.bounded('1s'); got {watermark!r}")
+        column_or_none(sequence, "sequence")
         column_name(time, "time")
         given = (on,) if isinstance(on, str) else on
         if not isinstance(given, list | tuple):

@@ -88,6 +88,8 @@ def over_parts(spec: Spec, windows: Mapping[str, Any], arguments: Mapping[str, A
 
 def _check_larger(windows: Mapping[str, Any]) -> None:
     """Raise for windows whose answers depend on the times of single rows."""
+    if not isinstance(windows, Mapping):
+        raise TypeError(f"windows must be a dict of windows by name; got {windows!r}")
     for name, given in windows.items():
         if isinstance(given, RowWindow | Session):
             raise ValueError(
@@ -135,7 +137,7 @@ def part_name(spec: Spec, window: str | None) -> str:
     if window is None and len(spec.windows) > 1:
         raise ValueError(f"the spec has several windows, {', '.join(spec.windows)}: say which are the parts, window=")
     name = next(iter(spec.windows)) if window is None else window
-    if name not in spec.windows:
+    if not isinstance(name, str) or name not in spec.windows:
         raise ValueError(f"window is {name!r}, and the spec has {', '.join(spec.windows)}")
     given = spec.windows[name]
     apart = isinstance(given, Tumbling | Calendar | Fixed) or (isinstance(given, Sliding) and _at_most(given))

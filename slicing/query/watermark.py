@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.bits import true
 from slicing.columns.values import decoded, is_text, plain
-from slicing.system.arguments import column_name, says_arguments
+from slicing.system.arguments import choice, column_name, says_arguments
 from slicing.system.arrays import Ints
 from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, parse_span, shown
 from slicing.times.measure import Measure
@@ -336,9 +336,7 @@ def ordered(on_disorder: str = "error") -> Ordered:
     >>> op.push(pa.table({"t": [1, 2, 12]})).watermark
     12
     """
-    if on_disorder not in ("error", "late"):
-        raise ValueError(f"on_disorder must be 'error' or 'late'; got {on_disorder!r}")
-    return Ordered(on_disorder)
+    return Ordered(choice(on_disorder, "on_disorder", ("error", "late")))
 
 
 def manual() -> Manual:

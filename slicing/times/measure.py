@@ -63,13 +63,13 @@ def without_arrow(value: object) -> object:
 def plain_moment(watermark: object) -> object:
     """A watermark in a form for JSON, before the type of the time column is known."""
     watermark = without_arrow(watermark)
-    if isinstance(watermark, bool) or not isinstance(watermark, int | np.integer | date | np.datetime64 | str):
+    if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool | np.timedelta64):
+        return int(watermark)
+    if not isinstance(watermark, date | np.datetime64 | str):
         raise TypeError(
             "watermark must be a whole number, a datetime, a date or an ISO string, as the time column is; got "
             f"{watermark!r}"
         )
-    if isinstance(watermark, int | np.integer):
-        return int(watermark)
     Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # raises if it is no moment
     if isinstance(watermark, np.datetime64):  # as a number: text has no years beyond 9999
         unit, step = np.datetime_data(watermark.dtype)

@@ -387,7 +387,7 @@ def _positive(value: object, argument: str) -> Span:
 def _point(value: object, argument: str) -> object:
     """A point in time: an integer for integer columns, otherwise a value that names a moment."""
     value = without_arrow(value)
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
         return int(value)
     Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(value, argument)  # raises if it is no moment
     return value

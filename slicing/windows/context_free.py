@@ -91,7 +91,15 @@ class BoundUser(Bound):
 
     def _check_edges(self, times: Sequence[int], given: list[_Windows]) -> None:
         """Raise for a window that ends at no edge. Note windows that start at no edge: no row may lie before them."""
-        found = np.array(list(chain.from_iterable(given)), np.int64).reshape(-1, 2)
+        try:
+            found = np.array(list(chain.from_iterable(given)), np.int64).reshape(-1, 2)
+        except OverflowError:
+            fits = range(-(1 << 63), 1 << 63)
+            pairs = zip(times, given, strict=True)
+            time, own = next((t, w) for t, w in pairs if any(bound not in fits for bound in chain(*w)))
+            raise ValueError(
+                f"{self.window!r}.containing({time}) gave {list(own)}, whose bounds do not fit int64"
+            ) from None
         bounds = np.unique(found)
         bounds = bounds[(bounds > -LIMIT) & (bounds < LIMIT)]  # where rows may lie
         edges = self._next_edge(bounds - 1) if bounds.size else bounds

@@ -163,7 +163,7 @@ def test_what_distinct_refuses() -> None:
         sl.DistinctSpec("id", "t", 5, "last")
     with pytest.raises(ValueError, match="keep='any' needs a window"):
         sl.DistinctSpec("id", "t", 5, "any")
-    with pytest.raises(ValueError, match="keep must be 'first', 'last' or 'any'; got 'some'"):
+    with pytest.raises(ValueError, match="keep must be one of 'first', 'last', 'any'; got 'some'"):
         sl.DistinctSpec("id", "t", sl.tumbling(5), "some")
     with pytest.raises(ValueError, match="column 'id' is missing in the data; its columns are t"):
         sl.distinct(pa.table({"t": [1]}), "id", "t", 5)
@@ -354,3 +354,28 @@ def test_a_watermark_of_a_union_beyond_all_times_is_the_last_one() -> None:
     union.push("a", pa.table({"t": pa.array([1], pa.timestamp("us"))}))
     union.advance("a", 2**63)
     assert union.push("a", pa.table({"t": pa.array([1], pa.timestamp("us"))})).rows.num_rows == 1
+
+
+@pytest.mark.parametrize("values", [pa.array([5, 6, 7]), pa.array([0.5, 1.5, None]), pa.array([True, False, None])])
+@pytest.mark.parametrize("nested", ["struct", "list"])
+def test_late_rows_have_dictionaries_of_any_values_inside(nested: str, values: pa.Array) -> None:
+    def rows(*times: int) -> pa.Table:
+        column = pa.DictionaryArray.from_arrays(pa.array([time % 3 for time in times], pa.int8()), values)
+        if nested == "struct":
+            column = pa.StructArray.from_arrays([column], ["a"])
+        else:
+            column = pa.ListArray.from_arrays(pa.array(range(len(times) + 1), pa.int32()), column)
+        return pa.table({"t": list(times), "id": list(times), "v": column})
+
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}))
+    distinct = sl.Distinct(sl.DistinctSpec("id", "t", sl.tumbling(10)))
+    for one in (op, distinct):
+        one.push(rows(1, 2, 3))
+        one.push(rows(11, 12))
+        assert one.push(rows(2, 13, 25)).late["v"].to_pylist() == rows(2)["v"].to_pylist()
+
+
+def test_a_slice_with_nulls_without_a_type_inside_is_passed_on() -> None:
+    table = pa.table({"t": range(300), "c": [{"a": n, "b": None} for n in range(300)]}).slice(100, 50)
+    assert sl.Union({"a": sl.bounded(0)}, "t").push("a", table).rows["c"].to_pylist() == table["c"].to_pylist()
+    assert sl.union([table, table]).num_rows == 100

@@ -350,7 +350,7 @@ WHEN_BUILT = {
         "ValueError: bounded's delay must be a duration ... whole number; got 'late' (units, from the "
         "largest: w, d, h, m, s, ms, us, ns)"
     ),
-    "sl.ordered('ignore')": "ValueError: on_disorder must be 'error' or 'late'; got 'ignore'",
+    "sl.ordered('ignore')": "ValueError: on_disorder must be one of 'error', 'late'; got 'ignore'",
     "sl.per_source('', 0)": "TypeError: per_source's column must be the name of a column; got ''",
     "sl.per_source('s', '-1s')": "ValueError: per_source's delay must not be negative; got '-1s'",
     "sl.per_source('s', 0, idle=0)": (
@@ -749,6 +749,22 @@ def test_a_null_time_is_late_where_the_spec_says_so():
 # --- once wrong -----------------------------------------------------------------------------------------------------
 
 ONCE_WRONG = {
+    "sl.DistinctSpec('k', 't', 5, watermark='1s')": "TypeError: watermark must be a watermark, ... got '1s'",
+    "sl.DistinctSpec('k', 't', 5, sequence=['a'])": "TypeError: sequence must be the name of a column ... got ['a']",
+    "sl.DistinctSpec('k', 't', 5, keep=np.array([1, 2]))": "ValueError: keep must be one of 'first', ...",
+    "sl.ordered(on_disorder=np.array([1, 2]))": "ValueError: on_disorder must be one of 'error', 'late'; got array(...",
+    "sl.rollup_spec(spec(), ['1h'])": "TypeError: windows must be a dict of windows by name; got ['1h']",
+    "sl.rollup_spec(spec(), {}, window=['w'])": "ValueError: window is ['w'], and the spec has w",
+    "sl.Chain.restore(spec(), b'')": "TypeError: specs must be a list of the specs of the chain's operators...",
+    "sl.Chain.restore([spec()], b'', options=[None])": "TypeError: options must be a list of dicts; got [None]",
+    "push(spec(), rows()).advance([1])": "TypeError: watermark must be a whole number, ... got [1]",
+    "push(spec(), rows()).advance(np.timedelta64(5, 'M'))": "TypeError: watermark must be a whole number, ...",
+    "sl.Operator(spec()).advance(np.timedelta64(5, 'M'))": "TypeError: watermark must be a whole number, ...",
+    "sl.rows(np.timedelta64(3, 'M'))": "ValueError: rows' n must be a whole number of rows, at least 1; ...",
+    "sl.quantile('v', np.timedelta64(1, 'ns'))": "ValueError: ...must be a number from 0 to 1; got np.timedelta64...",
+    "push(spec(windows={'w': Odd(held=lambda t: [(t, 2**70)])})).flush()": (
+        "ValueError: Odd().containing(...) gave [(..., 1180591620717411303424)], whose bounds do not fit int64"
+    ),
     "sl.fixed(5, 1)": "ValueError: fixed's end must be later than its start; got 5 to 1...",
     "push(spec(), rows(t=pa.array([1, 1 << 63], pa.uint64())))": (
         "ValueError: ...time column 't' holds 9223372036854775808..."
@@ -820,3 +836,8 @@ def test_functions_for_spark_say_their_arguments():
         spark_udfs.window_aggregate(None, spec(), partition=8)
     with pytest.raises(TypeError, match=r"^change needs changed_spec= and state= and to= as well"):
         spark_udfs.change(None, spec())
+    for call in (spark_udfs.peek, spark_udfs.drain):
+        with pytest.raises(TypeError, match=r"^spark must be a SparkSession; got builtins's str"):
+            call("local[2]", spec(), "/state")
+    with pytest.raises(TypeError, match=r"^spark must be a SparkSession; got builtins's NoneType"):
+        spark_udfs.read_files(None, "/rows")

@@ -93,7 +93,7 @@ def nothing() -> Found:
 
 
 def whole_number(value: object, argument: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+    if isinstance(value, bool | np.timedelta64) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{argument} must be a whole number of rows, at least 1; got {value!r}")
     if value >= 1 << 62:  # ranks and their sums are int64
         raise ValueError(f"{argument} must be a whole number of rows, below 2**62; got {value!r}")
