@@ -15,7 +15,6 @@ from slicing.cells.sessions import Runs
 from slicing.cells.table import NEVER, Cells
 from slicing.closing import emit
 from slicing.closing.answers import Answers
-from slicing.closing.results import among
 from slicing.closing.too_many import check_filled
 from slicing.columns.order import changes
 from slicing.kernels.cells import CODE
@@ -56,10 +55,17 @@ def with_empty(
         lower, upper = lower[growing], np.minimum(newest[growing], until)
         count = bound.count_ends(lower, upper)
         check_filled(plan.names[number], int(count.sum(dtype=float)))
-        end, code = bound.ends_in(lower, upper), np.repeat(growing, count)
+        empty = np.ones(int(count.sum()), np.bool_)
+        place = np.full(max(codes, last.size), -1)
+        place[growing] = np.arange(growing.size)
+        at, ends = place.take(of_window.code), of_window.end
+        inside = (at >= 0) & (ends > lower.take(at)) & (ends <= upper.take(at))
+        at, ends = at[inside], ends[inside]
+        if at.size:
+            empty[(np.cumsum(count) - count).take(at) + bound.count_ends(lower.take(at), ends) - 1] = False
+        end, code = bound.ends_in(lower, upper)[empty], np.repeat(growing, count)[empty]
         blocks = tuple(identity(lane, end.size) for lane in plan.lanes)
-        candidates = Answers(np.full(end.size, number, np.int64), bound.start_of(end), end, code, blocks)
-        parts.append(candidates.take(~among(candidates, of_window)))
+        parts.append(Answers(np.full(end.size, number, np.int64), bound.start_of(end), end, code, blocks))
         np.maximum.at(last, of_window.code, of_window.end)
         np.maximum.at(last, code, end)
         given[k] = last

@@ -23,7 +23,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import least_of, sums_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
-from slicing.reducing.lift import takes_any_ranges
+from slicing.reducing.lift import takes_any_ranges, tells_edges
 from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Bytes, Ints
 
@@ -41,7 +41,12 @@ def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tup
     if len(dense) == len(plan.lanes):
         return partials
     others = [lane for lane in plan.lanes if lane not in dense]
-    found = dict(zip(others, from_cells(plan, others, rows, *spans.of(0, len(spans))), strict=True))
+    first, last = spans.of(0, len(spans))
+    if not few and all(tells_edges(plan, lane) for lane in others) and (first < last).all():
+        blocks = range_partials(rows, first, last, others)  # ranges may overlap
+    else:
+        blocks = from_cells(plan, others, rows, first, last)
+    found = dict(zip(others, blocks, strict=True))
     found |= zip(dense, partials.whole(), strict=True)
     return tuple(found[lane] for lane in plan.lanes)
 
@@ -50,8 +55,8 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
     """Partials of ranges, combined from cells that are cut where any range begins or ends."""
     bottom, top = int(first.min()), int(last.max())
     rows, first, last = rows.part(slice(bottom, top)), first - bottom, last - bottom
-    cuts = _cuts(first, last, len(rows))
-    first, last, sizes = np.searchsorted(cuts, first), np.searchsorted(cuts, last), np.diff(cuts)
+    cuts, first, last = _cuts(first, last, len(rows))
+    sizes = np.diff(cuts)
     depth = np.bincount(first, minlength=cuts.size) - np.bincount(last, minlength=cuts.size)
     seen = np.cumsum(depth)[:-1] > 0
     begin, end = cuts[:-1], cuts[1:]
@@ -65,13 +70,15 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
     return answered(plan, lanes, range_partials(rows, begin, end, lanes), first, last)
 
 
-def _cuts(first: Ints, last: Ints, rows: int) -> Ints:
-    """The positions at which any range begins or ends."""
+def _cuts(first: Ints, last: Ints, rows: int) -> tuple[Ints, Ints, Ints]:
+    """The positions at which any range begins or ends, and the ranges between these."""
     if SPARSE * first.size < rows:
-        return distinct(np.concatenate((first, last)))
+        cuts = distinct(np.concatenate((first, last)))
+        return cuts, np.searchsorted(cuts, first), np.searchsorted(cuts, last)
     is_cut = np.zeros(rows + 1, np.bool_)
     is_cut[first], is_cut[last] = True, True
-    return is_cut.nonzero()[0]
+    number = np.cumsum(is_cut) - 1
+    return is_cut.nonzero()[0], number.take(first), number.take(last)
 
 
 @dataclass(frozen=True)

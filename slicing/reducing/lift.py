@@ -241,8 +241,7 @@ class Lifted:
 
     def _tells_edges(self) -> bool:
         """Whether the partial of a run is the partial of its first or last row."""
-        plan = self._rows.plan
-        return self._lane.kind in (kinds.FIRST, kinds.LAST) and plan.arrival and plan.spec.sequence is None
+        return tells_edges(self._rows.plan, self._lane)
 
     def _edges(self, row: Ints, counts: Ints) -> Ints:
         rows, block = self._rows, kinds.room(self._lane.kind, row.size)
@@ -343,6 +342,11 @@ MASKED = (kinds.COUNT, *kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES)
 def takes_any_ranges(plan: Plan, lanes: Iterable[Lane]) -> bool:
     """Whether the kernels of all lanes reduce ranges of rows that overlap, or that leave rows out."""
     return not plan.exact and all(lane.kind in MASKED for lane in lanes)
+
+
+def tells_edges(plan: Plan, lane: Lane) -> bool:
+    """Whether the partial of a run is the partial of its first or last row."""
+    return lane.kind in (kinds.FIRST, kinds.LAST) and plan.arrival and plan.spec.sequence is None
 
 
 def room(cells: int, words: int) -> Ints:
