@@ -220,6 +220,7 @@ def _format(file: str) -> str:
             return format
     ending = os.path.splitext(file)[1]
     unknown = f"the unknown ending {ending!r}" if ending else "no ending"
-    raise ValueError(
-        f"file {file} has {unknown}; known are {_KNOWN}. For other names use pyarrow.dataset.dataset(path, format=...)"
-    )
+    other = "For other names use pyarrow.dataset.dataset(path, format=...)"
+    if ending in (".json", ".jsonl", ".ndjson"):
+        other = "Files with a JSON object on each line are read with pyarrow.dataset.dataset(path, format='json')"
+    raise ValueError(f"file {file} has {unknown}; known are {_KNOWN}. {other}")

@@ -143,6 +143,8 @@ def not_once(name: str, names: Sequence[str], data: str = "the data") -> str:
     said += f"its columns are {', '.join(names)}" if names else "it has no columns"
     if not found and name == "*":
         return f"{said}; rows are counted by sl.count(), without a column"
+    if not found and "," in name and {part.strip() for part in name.split(",")} <= set(names):
+        return f"{said}; name each column by itself, as in by=['a', 'b'] or --by a --by b"
     if not found and any(sign in name for sign in "<>=*/+("):
         return f"{said}; expressions are built with sl.col, such as sl.col('value') > 3"
     return said

@@ -211,7 +211,7 @@ def union(tables: Iterable[object]) -> pa.Table:
     >>> sl.union([pa.table({"t": [1], "v": [2]}), pa.table({"v": [4], "t": [3]})]).to_pylist()
     [{'t': 1, 'v': 2}, {'t': 3, 'v': 4}]
     """
-    if isinstance(tables, str) or not isinstance(tables, Iterable) or hasattr(tables, "__arrow_c_stream__"):
+    if isinstance(tables, str | Mapping) or not isinstance(tables, Iterable) or hasattr(tables, "__arrow_c_stream__"):
         raise TypeError(f"tables must be a list of tables; got {type(tables).__name__}")
     batches = [in_result_types(one_batch(data)) for data in tables]
     if not batches:

@@ -431,6 +431,13 @@ def test_keys_may_be_both_in_names_of_folders_and_in_files(tmp_path):
     assert sl.aggregate(tmp_path, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}))["n"].to_pylist() == [4]
 
 
+def test_lines_of_json_say_how_they_are_read(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"t": 1, "v": 2}\n{"t": 2, "v": 3}\n')
+    with pytest.raises(ValueError, match=r"unknown ending '.jsonl'; known are .*dataset\(path, format='json'\)"):
+        values_of(tmp_path / "a.jsonl")
+    assert values_of(ds.dataset(tmp_path / "a.jsonl", format="json")) == [2, 3]
+
+
 def values_of(path, name="v"):
     (found,) = sl.aggregate(path, sl.Spec("t", {"w": sl.whole()}, {"all": sl.collect(name)}))["all"].to_pylist()
     return found

@@ -765,6 +765,8 @@ ONCE_WRONG = {
     "push(spec(windows={'w': Odd(held=lambda t: [(t, 2**70)])})).flush()": (
         "ValueError: Odd().containing(...) gave [(..., 1180591620717411303424)], whose bounds do not fit int64"
     ),
+    "push(spec(by='k,v'))": "ValueError: column 'k,v' is missing in the data; ...; name each column by...",
+    "sl.union({'a': rows()})": "TypeError: tables must be a list of tables; got dict",
     "sl.fixed(5, 1)": "ValueError: fixed's end must be later than its start; got 5 to 1...",
     "push(spec(), rows(t=pa.array([1, 1 << 63], pa.uint64())))": (
         "ValueError: ...time column 't' holds 9223372036854775808..."
