@@ -29,7 +29,7 @@ def format_of(name: str) -> ds.CsvFileFormat:
 def check(data: ds.FileSystemDataset, columns: Sequence[str]) -> None:
     """Raise if the file separates its columns by another sign, or if a column is not text in UTF-8."""
     names, first = data.schema.names, data.files[0]
-    if len(names) == 1 and names[0] not in columns:
+    if columns and len(names) == 1 and names[0] not in columns:
         sign = next((sign for sign in _OTHERS if sign in names[0]), None)
         if sign is not None:
             how = _OPEN.format(f"pyarrow.csv.ParseOptions(delimiter={sign!r})")
