@@ -29,6 +29,7 @@ from slicing.cells.lanes import Feed, Lane
 from slicing.cells.lists import REGISTERS, Lifting, ListKind, Lists, Picked
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
+from slicing.columns.pools import encoded
 from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import sketch as k
 from slicing.kernels.lists import ADD
@@ -117,8 +118,8 @@ def _hashed(value: ValueType, column: pa.Array) -> Unsigned:
     """A hash of each value, equal in every process; -0.0 equals 0.0, and NaN is one value."""
     hashed = np.zeros(len(column), np.uint64)
     if value.family == RANKED:
-        encoded = column.dictionary_encode()
-        texts = encoded.dictionary.cast(pa.large_binary())
+        coded = encoded(column)
+        texts = coded.dictionary.cast(pa.large_binary())
         at = np.frombuffer(texts.buffers()[1], np.int64, len(texts) + 1, texts.offset * 8) if len(texts) else _NONE
         data = texts.buffers()[2] if len(texts) else None
         pool = np.append(np.frombuffer(data or b"", np.uint8), np.zeros(16, np.uint8))
@@ -126,7 +127,7 @@ def _hashed(value: ValueType, column: pa.Array) -> Unsigned:
         hash_bytes(pool, at, each)
         mixed = np.zeros_like(each)
         hash_words(each, mixed)  # the first bits of a text's hash alone differ too little
-        codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
         return mixed[codes] if each.size else hashed
     parts: tuple[Ints, ...]
     if value.family == DECIMAL and value.ranked:

@@ -16,7 +16,7 @@ import numpy as np
 from slicing.cells.table import Cells
 from slicing.closing.fill import Filled
 from slicing.closing.revise import Revisions
-from slicing.columns.values import ranks
+from slicing.columns.pools import ranks
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.remembered import highest_of
 from slicing.lifecycle.state import State

@@ -24,7 +24,8 @@ from slicing.cells.ranked import CellOf, map_ranks
 from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.columns.arrow_out import array_of
 from slicing.columns.order import stable_order
-from slicing.columns.values import has_offsets, ranks
+from slicing.columns.pools import ranks
+from slicing.columns.values import has_offsets
 from slicing.kernels.cells import CODE
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan

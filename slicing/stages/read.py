@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from slicing.closing.fits import check_fits, check_full
 from slicing.columns.bits import present
-from slicing.columns.values import NOWHERE, plain, ranks, taken
+from slicing.columns.pools import ranks
+from slicing.columns.values import NOWHERE, plain, taken
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.processing_time import ProcessingTime, microseconds

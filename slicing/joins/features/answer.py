@@ -21,7 +21,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.key_marks import MOST
 from slicing.columns.order import begins, distinct, stable_order
 from slicing.columns.order import ranges as row_ranges
-from slicing.columns.values import ranks
+from slicing.columns.pools import ranks
 from slicing.joins.features.plan import FeaturePlan, without_events
 from slicing.joins.features.ranges import Span
 from slicing.joins.sides import Run, Side, together
