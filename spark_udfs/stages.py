@@ -361,8 +361,8 @@ def check_bytes(job: Query, stats: Mapping[str, Any], partition: int) -> None:
     if job.max_bytes is not None and size > job.max_bytes:
         raise StateError(
             f"partition {partition} would hold {size} bytes after this batch, and max_bytes is {job.max_bytes}; the "
-            "state is as it was before the batch. Start the query with more partitions (rescale), a larger max_bytes, "
-            "or smaller batches (maxFilesPerTrigger)"
+            "state is as it was before the batch, which Spark repeats with the same rows. Start the query with a "
+            "larger max_bytes, or with more partitions (rescale)"
         )
 
 

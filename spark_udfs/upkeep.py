@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,8 +56,9 @@ class Stand:
                 "meant and which batch is complete"
             )
         try:
-            query = json.loads(spark.read.text(f"{checkpoint}/metadata").collect()[0][0])["id"]
-            begun, done = (_newest(spark, f"{checkpoint}/{log}") for log in ("offsets", "commits"))
+            folder = _no_pattern(checkpoint)
+            query = json.loads(spark.read.text(f"{folder}/metadata").collect()[0][0])["id"]
+            begun, done = (_newest(spark, f"{folder}/{log}") for log in ("offsets", "commits"))
         except AnalysisException:
             what = "it has no metadata, offsets/ or commits/"
             raise StateError(f"{checkpoint} is no query's checkpoint: {what}") from None
@@ -73,6 +75,11 @@ def _check(function: str, spark: object, spec: object, state: object, name: obje
     plans.check_path(state, "state")
     if name is not None:
         plans.check_name(name, "name")
+
+
+def _no_pattern(path: str) -> str:
+    """A path for readers of Spark, which would take signs in it for a pattern that other folders match too."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
 
 
 def _newest(spark: SparkSession, log: str) -> int | None:

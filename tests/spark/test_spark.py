@@ -814,6 +814,34 @@ def test_what_stops_a_query_is_the_first_line_that_is_seen(spark: SparkSession, 
     assert "time column 'ts' is null in row 0 of the batch; fill or drop nulls" in str(raised.value).splitlines()[0]
 
 
+def test_a_filter_behind_the_windows_hides_no_error(spark: SparkSession, tmp_path: Path) -> None:
+    """Where Spark does not compile (tables of more than 100 fields, too), it asks the user's filter first. A row with
+    an error does not pass it."""
+    folder = write(tmp_path / "in", [readings(0)])
+    frame = window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2).where("n > 0 and k is not null")
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    try:
+        run(frame, tmp_path)
+        write(tmp_path / "in", [readings(1).set_column(0, "ts", pa.nulls(300, pa.timestamp("us", "UTC")))], 1)
+        for _ in range(2):
+            with pytest.raises(Exception, match="time column 'ts' is null in row 0 of the batch"):
+                run(frame, tmp_path)
+    finally:
+        spark.conf.unset("spark.sql.codegen.wholeStage")
+
+
+def test_a_checkpoint_is_no_pattern(spark: SparkSession, tmp_path: Path) -> None:
+    """A query whose checkpoint the pattern matches has the same state folder."""
+    for number, name in enumerate(("q1", "q[1]")):
+        folder = write(tmp_path / f"in{number}", [readings(number)])
+        writer = window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2).writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True)
+        writer.start().awaitTermination()
+    for number, name in enumerate(("q1", "q[1]")):
+        found = peek(spark, SPEC, str(tmp_path / "state"), checkpoint=str(tmp_path / name))
+        assert plain_rows(found) == pushed(SPEC, [readings(number)])[1] != []
+
+
 def test_a_sink_of_only_limit_stops_the_query_in_the_next_batch(spark: SparkSession, tmp_path: Path) -> None:
     """It runs the first places alone, whose states are there: the reader looks at others."""
     folder = write(tmp_path / "in", list(map(readings, range(3))))
