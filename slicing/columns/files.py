@@ -83,12 +83,26 @@ def _dataset(
 ) -> ds.FileSystemDataset:
     options = {"format": kind, "filesystem": system}
     try:
-        try:
-            return ds.dataset(files, partitioning="hive", partition_base_dir=base, **options)
-        except pa.ArrowTypeError:  # columns that are both in the names of folders and in files, there of another type
-            return ds.dataset(files, **options)
+        folders: ds.Partitioning | str = "hive"
+        keys = _in_folders(files, base)
+        if keys:  # columns that the files have too: theirs count
+            own = ds.dataset(files[0], **options).schema.names
+            if not keys.keys().isdisjoint(own):
+                left = pa.schema([(name, type) for name, type in keys.items() if name not in own])
+                folders = ds.partitioning(left, flavor="hive")
+        return ds.dataset(files, partitioning=folders, partition_base_dir=base, **options)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         raise ValueError(f"{files[0]} cannot be read as {format}: {error}") from None
+
+
+def _in_folders(files: Sequence[str], base: str | None) -> dict[str, pa.DataType]:
+    """The columns that the names of folders have, as in ``site=a``, in the types that Arrow gives them."""
+    found: dict[str, set[str]] = {}
+    for file in files:
+        for name, value in re.findall(r"([^/=]+)=([^/]*)/", file if base is None else file[len(base) :]):
+            found.setdefault(unquote(name), set()).add(value)
+    whole = re.compile(r"-?\d{1,9}|__HIVE_DEFAULT_PARTITION__")
+    return {name: pa.int32() if all(map(whole.fullmatch, values)) else pa.string() for name, values in found.items()}
 
 
 def _schemas(data: ds.Dataset, format: str) -> dict[str, pa.Schema]:
@@ -119,8 +133,9 @@ def _of_one_schema(data: ds.Dataset, schemas: Mapping[str, pa.Schema], columns: 
     casts what can be cast: 7 to true, a time to its day."""
     whole: pa.Schema = data.schema
     of_folders = {file.path: {*ds.get_partition_keys(file.partition_expression)} for file in data.get_fragments()}
+    names = {path: {*schema.names, *of_folders[path]} for path, schema in schemas.items()}
     for column in columns or dict.fromkeys(itertools.chain(*(schema.names for schema in schemas.values()))):
-        lacking = [path for path in schemas if column not in (*schemas[path].names, *of_folders[path])]
+        lacking = [path for path in schemas if column not in names[path]]
         if 0 < len(lacking) < len(schemas):
             has = next(path for path in schemas if path not in lacking)
             raise ValueError(
@@ -134,15 +149,19 @@ def _of_one_schema(data: ds.Dataset, schemas: Mapping[str, pa.Schema], columns: 
                 types.setdefault(schema.field(at).type, path)
         at = whole.get_field_index(column)
         if len(types) > 1 and at >= 0:
-            whole = whole.set(at, whole.field(at).with_type(_together(column, types)))
+            type = _together(column, types, isinstance(data.format, ds.CsvFileFormat))
+            whole = whole.set(at, whole.field(at).with_type(type))
     return ds.FileSystemDataset(list(data.get_fragments()), whole, data.format, data.filesystem)
 
 
-def _together(column: str, types: Mapping[pa.DataType, str]) -> pa.DataType:
-    """A type that holds the values of all types. Raises if there is none."""
+def _together(column: str, types: Mapping[pa.DataType, str], are_text: bool) -> pa.DataType:
+    """A type that holds the values of all types. Raises if there is none. ``are_text``: the files are, so that all
+    values can be read as such."""
     found = first = next((type for type in types if not pa.types.is_null(type)), pa.null())
     for type, path in types.items():
         common = common_type(found, type)
+        if common is None and are_text and pa.string() in (found, type):
+            common = pa.string()
         if common is None:
             one, zone = types[first], "of times with a zone and of times without one: give all times a zone or none"
             zones = [some.tz is None for some in (found, type) if pa.types.is_timestamp(some)]

@@ -269,7 +269,7 @@ def _with_path(found: Iterator[pa.RecordBatch], paths: Sequence[object]) -> Iter
     """The batches, with the path in Arrow's errors, such as for a value of another type than the first rows had."""
     try:
         yield from found
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         raise ValueError(
             f"{str(paths[0])!r}{others} cannot be read: {error}; where types differ, open it with "

@@ -6,6 +6,7 @@ rounded ones, and text of another encoding as bytes; other readers do not.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
@@ -14,8 +15,8 @@ import pyarrow.dataset as ds
 
 SIGNS = {"csv": ",", "tsv": "\t"}  # what separates columns, by format
 _OTHERS = (";", "\t", "|", ",")
-_BEYOND = 2.0**63  # from here on a number is no int64
-_WHOLE = r"^\s*[+-]?\d+\s*$"
+_BEYOND, _EXACT = 1 << 63, 1 << 53  # from here on a number is no int64, or not each is a float64
+_WHOLE = r"^\s*[+-]?\d{16,}\s*$"  # which may be as large
 _OPEN = "pyarrow.dataset.dataset(path, format=pyarrow.dataset.CsvFileFormat({}))"
 
 
@@ -62,22 +63,23 @@ def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _is_beyond(column: pa.Array) -> bool:
     least, most = pc.min_max(column).values()
-    return bool(most.is_valid and (most.as_py() >= _BEYOND or least.as_py() < -_BEYOND))
+    return bool(most.is_valid and (most.as_py() >= _EXACT or least.as_py() <= -_EXACT))
 
 
 def _check_rounded(data: ds.FileSystemDataset, name: str) -> None:
-    """Raise if all numbers of the first megabyte are whole: Arrow has taken the column for int64, if all had fit it."""
-    as_text = pa.schema([(name, pa.string())])
-    first = ds.dataset(data.files[0], format=data.format, filesystem=data.filesystem, schema=as_text)
-    column = next(iter(first.to_batches(columns=[name])))[name]
-    column = column.filter(pc.greater(pc.binary_length(column), 0))
-    if len(column) and pc.all(pc.match_substring_regex(column, _WHOLE)).as_py():
-        raise ValueError(
-            f"column {name!r} of {data.files[0]} has whole numbers beyond 64 bits, such as "
-            f"{_longest(column)}, which float64 rounds; open it with pyarrow.dataset.dataset(path, format='csv', "
-            "schema=...), where the column is uint64, a decimal or text"
-        )
-
-
-def _longest(column: pa.Array) -> str:
-    return str(max(column.to_pylist(), key=len))
+    """Raise for whole numbers that float64 rounds: those beyond 64 bits in the first megabyte of a file, by which its
+    types are found; and those beyond 53 bits if the file has integers, and another file has not."""
+    for file in data.get_fragments():
+        whole = pa.types.is_integer(file.physical_schema.field(name).type)
+        as_text = pa.schema([(name, pa.string())])
+        first = ds.dataset(file.path, format=data.format, filesystem=data.filesystem, schema=as_text)
+        for batch in itertools.islice(first.to_batches(columns=[name]), None if whole else 1):
+            column = batch[name]
+            numbers = map(int, column.filter(pc.match_substring_regex(column, _WHOLE)).to_pylist())
+            wrong = next((n for n in numbers if not -_BEYOND <= n < _BEYOND or (whole and abs(n) > _EXACT)), None)
+            if wrong is not None:
+                raise ValueError(
+                    f"column {name!r} of {file.path} has whole numbers beyond {53 if whole else 64} bits, such as "
+                    f"{wrong}, which float64 rounds; open it with pyarrow.dataset.dataset(path, format='csv', "
+                    "schema=...), where the column is uint64, a decimal or text"
+                )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
 from slicing.columns.lazy import lazy
-from slicing.columns.values import compared, is_binary, is_text, result_type
+from slicing.columns.values import compared, is_binary, is_text, plain, result_type
 
 
 class Columns:
@@ -91,21 +91,26 @@ def in_known_types(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> p
     for place, field in enumerate(batch.schema):
         type = types.get(field.name, field.type)
         if field.type != type and differs_in_form(field.type, type):
+            column = plain(batch.column(place))
+            if is_text(type) or is_binary(type):
+                column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            elif pa.types.is_dictionary(type) and not pa.types.is_dictionary(column.type):
+                column = column if pa.types.is_null(column.type) else column.dictionary_encode()
             try:
-                batch = batch.set_column(place, field.with_type(type), batch.column(place).cast(type))
-            except pa.ArrowInvalid:  # it has not room for so much text, or for so many categories
+                batch = batch.set_column(place, field.with_type(type), column.cast(type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no room for so much text or so many categories
                 continue
     return batch
 
 
 def differs_in_form(type: pa.DataType, known: pa.DataType) -> bool:
     """Whether a column of the type is one of the known type in another form: nulls that have no type of their own, and
-    text, binary and categories of another width, which each library has in its own."""
+    text, binary and categories, which each library has in a form of its own."""
     if pa.types.is_null(type):
         return True
     if pa.types.is_dictionary(type) and pa.types.is_dictionary(known):
         return type.ordered == known.ordered and compared(type) == compared(known)
-    return compared(type) == compared(known) and (is_text(type) or is_binary(type))
+    return compared(type) == compared(known) and compared(type) in (pa.string(), pa.binary())
 
 
 def column_type(schema: pa.Schema, name: str, data: str = "the data") -> pa.DataType:

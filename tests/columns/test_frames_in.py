@@ -179,7 +179,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize(
-    ("first", "later"), [*itertools.permutations(["string", "large", "view"], 2), ("narrow", "wide")]
+    ("first", "later"), [*itertools.permutations(["string", "large", "view", "wide"], 2), ("narrow", "wide")]
 )
 def test_text_may_come_in_another_form_later(first: str, later: str) -> None:
     """pandas, Polars and pyarrow each have their own."""

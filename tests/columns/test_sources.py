@@ -493,11 +493,97 @@ def test_types_of_text_come_from_all_files(tmp_path):
     (tmp_path / "b.csv").write_text("t,v,w\n1,1,\n2,2,\n")
     (tmp_path / "c.csv").write_text("t,v,w\n3,0.5,x\n")
     assert (values_of(tmp_path), values_of(tmp_path, "w")) == ([1.0, 2.0, 0.5], ["x"])
-    (tmp_path / "d.csv").write_text("t,v,w\n4,two,x\n")
+    (tmp_path / "d.csv").write_text("t,v,w\n4,007,true\n5,two,true\n")
+    assert values_of(tmp_path) == ["1", "2", "0.5", "007", "two"]
+    assert values_of(tmp_path, "w") == ["x", "true", "true"]
+    (tmp_path / "f.csv").write_text("t,u\n1,true\n")
+    (tmp_path / "g.csv").write_text("t,u\n1,2024-01-01\n")
+    with pytest.raises(ValueError, match=r"column 'u' is bool in .*f\.csv and date32.* in .*g\.csv, types that do not"):
+        values_of([tmp_path / "f.csv", tmp_path / "g.csv"], "u")
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ("1|18446744073709551615|NA", r"a0\.csv has whole numbers beyond 64 bits, such as 18446744073709551615"),
+        ("1.5|-9223372036854775809", r"a0\.csv has whole numbers beyond 64 bits, such as -9223372036854775809"),
+        ("1.5|18446744073709551615/2", r"a0\.csv has whole numbers beyond 64 bits"),
+        ("1/1.5|18446744073709551615", r"a1\.csv has whole numbers beyond 64 bits"),
+        ("9007199254740993/1.5", r"a0\.csv has whole numbers beyond 53 bits, such as 9007199254740993"),
+    ],
+)
+def test_numbers_of_text_that_would_be_rounded_are_named(texts, said, tmp_path):
+    """``|`` begins a line, ``/`` a file."""
+    for number, part in enumerate(texts.split("/")):
+        lines = "".join(f"{n},{text}\n" for n, text in enumerate(part.split("|")))
+        (tmp_path / f"a{number}.csv").write_text("t,v\n" + lines)
+    with pytest.raises(ValueError, match=said):
+        values_of(tmp_path)
+
+
+@pytest.mark.parametrize("numbers", [["1", "1.5", "inf"], ["1", "1e20"], ["9007199254740992", "0.5"], ["-1e300", "7"]])
+def test_floats_of_text_may_be_as_large_as_they_are(numbers, tmp_path):
+    for number, text in enumerate(numbers):
+        (tmp_path / f"a{number}.csv").write_text(f"t,v\n{number},{text}\n")
+    assert values_of(tmp_path) == list(map(float, numbers))
+
+
+IN_ORDER = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+ALIKE = {  # the values of both files are read
+    "zones": (pa.array([1], pa.timestamp("us", "UTC")), pa.array([2000], pa.timestamp("ns", "Europe/Berlin"))),
+    "ordered or not": (pa.array(["a"]).dictionary_encode(), pa.array(["b"]).cast(IN_ORDER)),
+    "lists": (pa.array([[1]], pa.list_(pa.int8())), pa.array([[2**40]], pa.list_(pa.field("element", pa.int64())))),
+    "structs": (pa.array([{"a": 1}], pa.struct([("a", pa.int8())])), pa.array([{"a": 2**40}])),
+}
+ZONED = pa.list_(pa.timestamp("us", "UTC"))
+UNLIKE = {
+    "booleans and integers in lists": (pa.array([[True]]), pa.array([[7]])),
+    "booleans and integers in structs": (pa.array([{"a": True}]), pa.array([{"a": 7}])),
+    "days and times in lists": (pa.array([[1]], pa.list_(pa.date32())), pa.array([[1]], pa.list_(pa.timestamp("us")))),
+    "text and bytes in lists": (pa.array([["a"]]), pa.array([[b"a"]])),
+    "zones in lists": (pa.array([[1]], pa.list_(pa.timestamp("us"))), pa.array([[1]], ZONED)),
+    "other fields": (pa.array([{"a": 1}]), pa.array([{"a": 1, "b": 2}])),
+    "other names": (pa.array([{"a": 1}]), pa.array([{"b": 1}])),
+    "a list and a struct": (pa.array([[1]]), pa.array([{"a": 1}])),
+    "a list and a number": (pa.array([[1]]), pa.array([1])),
+}
+
+
+@pytest.mark.parametrize("case", ALIKE.values(), ids=ALIKE)
+def test_types_that_differ_in_form_are_read(case, tmp_path):
+    for name, column in zip("ab", case, strict=True):
+        pq.write_table(pa.table({"t": [1], "v": column}), tmp_path / f"{name}.parquet")
+    spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count("v"), "last": sl.last("v")})
+    (found,) = sl.aggregate(tmp_path, spec).to_pylist()
+    assert (found["n"], found["last"]) == (2, case[1][0].as_py())
+
+
+@pytest.mark.parametrize("case", UNLIKE.values(), ids=UNLIKE)
+def test_nested_types_that_do_not_go_together_are_refused(case, tmp_path):
+    for name, column in zip("ab", case, strict=True):
+        pq.write_table(pa.table({"t": [1], "v": column}), tmp_path / f"{name}.parquet")
     with pytest.raises(
-        ValueError, match=r"column 'v' is int64 in .*b\.csv and string in .*d\.csv, types that do not go"
+        ValueError, match=r"column 'v' is .* in .*a\.parquet and .* in .*b\.parquet, types that do not go"
     ):
         values_of(tmp_path)
+
+
+def test_views_and_text_are_one_type_in_files(tmp_path):
+    for name, type in (("a", pa.string_view()), ("b", pa.large_string())):
+        with pa.ipc.new_file(str(tmp_path / f"{name}.arrow"), pa.schema([("t", pa.int64()), ("v", type)])) as file:
+            file.write_batch(pa.record_batch({"t": pa.array([1]), "v": pa.array([name]).cast(type)}))
+    assert values_of(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_values_of_files_count_where_folders_have_the_column_too(threads, tmp_path):
+    for site, month in (("a", "1"), ("b", "2")):
+        folder = tmp_path / f"m={month}" / f"site={site}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"t": [1], "site": [f"file {site}"]}), folder / "0.parquet")
+    spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by=["site", "m"])
+    found = sl.aggregate(tmp_path, spec, threads=threads).select(["site", "m"]).to_pylist()
+    assert found == [{"site": "file a", "m": 1}, {"site": "file b", "m": 2}]
 
 
 def test_a_text_of_only_names_says_how_to_give_its_types(tmp_path):

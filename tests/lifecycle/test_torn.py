@@ -132,6 +132,33 @@ def test_distinct_rows_may_be_pushed_again(
     assert (sorted(table["id"].to_pylist()), late) == (sorted(f"i{n}" for n in (1, 2, 3, 11, 12, 13, 14, 31)), 1)
 
 
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("call", ["advance", "flush"])
+def test_distinct_rows_may_be_asked_for_again(
+    call: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = sl.Distinct(sl.DistinctSpec("id", "t", sl.tumbling("10s"), watermark=sl.manual()))
+    op.push(pa.table({"t": times([1, 2, 3]), "id": ["a", "b", "a"]}))
+    ends = (lambda: op.advance(times([20])[0])) if call == "advance" else op.flush
+    with monkeypatch.context() as patched:
+        patched.setattr(distinct, "_unpacked", _at_call(Failing(distinct, "_unpacked", error)))
+        with pytest.raises(error, match="at a bad moment"):
+            ends()
+    assert ends().rows["id"].to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_keys_of_first_rows_are_found_again(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    op = sl.Distinct(sl.DistinctSpec("id", "t", sl.tumbling("10s"), "any", watermark=sl.manual()))
+
+    def some(first: int, count: int) -> pa.Table:
+        return pa.table({"t": times([1] * count), "id": np.arange(first, first + count)})
+
+    assert op.push(some(0, KEYS)).rows.num_rows == KEYS
+    fails_where_keys_move(monkeypatch, error, lambda: op.push(some(KEYS, 3000)))
+    assert op.push(some(0, KEYS + 3)).rows.num_rows == 3
+
+
 def _at_call(failing: Failing) -> Callable[..., Any]:
     return lambda *arguments: getattr(failing, failing.name)(*arguments)
 
