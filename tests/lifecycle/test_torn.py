@@ -155,7 +155,16 @@ def test_keys_of_first_rows_are_found_again(error: type[BaseException], monkeypa
         return pa.table({"t": times([1] * count), "id": np.arange(first, first + count)})
 
     assert op.push(some(0, KEYS)).rows.num_rows == KEYS
-    fails_where_keys_move(monkeypatch, error, lambda: op.push(some(KEYS, 3000)))
+    first = first_rows.FirstRows.first
+
+    def failing(*arguments: Any) -> Any:
+        monkeypatch.setattr(key_tables, "np", Failing(np, "arange", error))
+        return first(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(first_rows.FirstRows, "first", failing)
+        with pytest.raises(error, match="at a bad moment"):
+            op.push(some(KEYS, 3000))
     assert op.push(some(0, KEYS + 3)).rows.num_rows == 3
 
 
