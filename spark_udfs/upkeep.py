@@ -50,6 +50,7 @@ class Stand:
     @staticmethod
     def of(spark: SparkSession, checkpoint: str | None, function: str) -> Stand:
         """Read the checkpoint by Spark, which opens any path that its queries can use for checkpoints."""
+        check_session(spark)
         if checkpoint is None:
             raise StateError(
                 f"{function} needs checkpoint=, that of the query (its checkpointLocation): it says whose state is "
@@ -67,9 +68,8 @@ class Stand:
         return Stand(query, begun, done)
 
 
-def _check(function: str, spark: object, spec: object, state: object, name: object) -> None:
+def _check(function: str, spec: object, state: object, name: object) -> None:
     """Raise for wrong arguments that :func:`drain`, :func:`peek`, :func:`rescale` and :func:`change` share."""
-    check_session(spark)
     if not isinstance(spec, AnySpec):
         raise TypeError(f"{function} takes the query's sl.Spec, sl.JoinSpec or sl.FeatureSpec; got {type_of(spec)}")
     plans.check_path(state, "state")
@@ -137,7 +137,7 @@ def drain(
     >>> rest.select("window_end", "k", "s").collect()
     [Row(window_end=20, k='b', s=3)]
     """
-    _check("drain", spark, spec, state, name)
+    _check("drain", spec, state, name)
     stand = Stand.of(spark, checkpoint, "drain")
     if stand.begun != stand.done:
         raise StateError(
@@ -190,7 +190,7 @@ def peek(
     >>> peek(spark, spec, folder + "/state", checkpoint=folder + "/checkpoint").select("k", "s").collect()
     [Row(k='b', s=3)]
     """
-    _check("peek", spark, spec, state, name)
+    _check("peek", spec, state, name)
     stand = Stand.of(spark, checkpoint, "peek")
     return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, False, layout)
 
@@ -236,7 +236,7 @@ def rescale(
     >>> rescale(spark, spec, folder + "/state", to=2, checkpoint=folder + "/checkpoint")
     0
     """
-    _check("rescale", spark, spec, state, name)
+    _check("rescale", spec, state, name)
     at_least_one(to, "to")
     if not (spec.by if isinstance(spec, Spec) else spec.on) and to != 1:
         raise ValueError(f"a query without keys (by=[], on=[]) has one partition; got to={to}")
@@ -308,7 +308,7 @@ def change(
     >>> change(spark, spec, more, folder + "/state", "more", partitions=1, checkpoint=folder + "/checkpoint")
     {'windows': {}, 'aggs': {'m': None}}
     """
-    _check("change", spark, spec, state, name)
+    _check("change", spec, state, name)
     for one in (spec, changed_spec):
         if not isinstance(one, Spec):
             raise TypeError(
