@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
 from slicing.columns.lazy import lazy
-from slicing.columns.values import compared, is_binary, is_text, plain, result_type
+from slicing.columns.values import compared, plain, result_type
 
 
 class Columns:
@@ -91,16 +91,22 @@ def in_known_types(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> p
     for place, field in enumerate(batch.schema):
         type = types.get(field.name, field.type)
         if field.type != type and differs_in_form(field.type, type):
-            column = plain(batch.column(place))
-            if is_text(type) or is_binary(type):
-                column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            elif pa.types.is_dictionary(type) and not pa.types.is_dictionary(column.type):
-                column = column if pa.types.is_null(column.type) else column.dictionary_encode()
             try:
-                batch = batch.set_column(place, field.with_type(type), column.cast(type))
+                batch = batch.set_column(place, field.with_type(type), _in_form(batch.column(place), type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no room for so much text or so many categories
                 continue
     return batch
+
+
+def _in_form(column: pa.Array, type: pa.DataType) -> pa.Array:
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), type)
+    column = plain(column)
+    if pa.types.is_dictionary(type) and not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    elif pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(type):
+        column = column.dictionary_decode()
+    return column.cast(type)
 
 
 def differs_in_form(type: pa.DataType, known: pa.DataType) -> bool:

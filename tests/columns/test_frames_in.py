@@ -6,12 +6,14 @@ import itertools
 import uuid
 import warnings
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 import slicing as sl
@@ -223,6 +225,25 @@ def test_sources_are_named_by_text_of_any_form(type: Any) -> None:
     op.push(pl.DataFrame({"t": [1, 2], "s": ["x", "y"]}, schema_overrides={"s": type}))
     late = pl.DataFrame({"t": [30, 31], "s": ["x", "y"]}, schema_overrides={"s": type})
     assert op.push(late).windows["n"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 1, 2]).dictionary_encode(),
+        pa.compute.run_end_encode(pa.array([1, 1, 2])),
+        pa.array(["a", None, "b"], pa.string_view()),
+        pa.array([Decimal("1.5"), None, Decimal("2.5")]),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_a_later_batch_may_have_nulls_without_a_type(column: pa.Array) -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count("v"), "last": sl.last("v")})
+    op = sl.Operator(spec)
+    op.push(pa.record_batch({"t": pa.array([1, 2, 3]), "v": column}))
+    op.push(pa.record_batch({"t": pa.array([4, 5]), "v": pa.nulls(2)}))
+    (found,) = op.flush().windows.select(["n", "last"]).to_pylist()
+    assert found == {"n": len(column) - column.null_count, "last": column[2].as_py()}
 
 
 def test_unions_of_pandas_and_polars() -> None:
