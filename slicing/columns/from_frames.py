@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns import arrow_io
-from slicing.columns.typed import not_once
+from slicing.columns.typed import not_once, with_columns
 
 FAILS = (pa.ArrowException, TypeError, ValueError, OverflowError)  # raised if Arrow has no type for a column
 
@@ -56,7 +56,7 @@ def _whole(frame: Any) -> list[pa.RecordBatch]:
     table = pa.Table.from_pandas(frame, preserve_index=True if range_too else None, nthreads=1)
     batches = table.to_batches() or [arrow_io.empty(table.schema)]
     if any(map(pa.types.is_dictionary, table.schema.types)):
-        batches = [_of_columns(batch, list(map(_categories, batch.columns))) for batch in batches]
+        batches = [with_columns(batch, list(map(_categories, batch.columns))) for batch in batches]
     return batches
 
 
@@ -68,11 +68,6 @@ def _categories(column: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(
         column.indices.cast(pa.int32()), column.dictionary, ordered=column.type.ordered
     )
-
-
-def _of_columns(batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
-    fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
 
 
 def of_polars(frame: Any, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -131,7 +131,11 @@ def in_result_types(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with its columns in the types of results; column names must be unique."""
     for name in batch.schema.names:
         column_type(batch.schema, name)
-    columns = list(map(in_result_type, batch.columns))
+    return with_columns(batch, list(map(in_result_type, batch.columns)))
+
+
+def with_columns(batch: pa.RecordBatch, columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    """The batch with the same columns in other types."""
     fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
 
