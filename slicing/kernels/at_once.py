@@ -10,6 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from slicing.kernels.guard import within
+from slicing.kernels.prefetch import ON_STREAMS, STREAM, hint
 
 _WORD = ir.IntType(64)
 _WORDS, _FLOATS, _PAIR = ir.VectorType(_WORD, 4), ir.VectorType(ir.DoubleType(), 4), ir.VectorType(_WORD, 2)
@@ -140,6 +141,8 @@ def _by_lanes(builder, size, add):
 
 
 def _loaded(builder, data, at, kind, held, none):
+    if ON_STREAMS:
+        hint(builder, data, builder.mul(builder.add(at, _WORD(STREAM)), _WORD(8)))
     line = builder.bitcast(builder.gep(data, [at]), kind.as_pointer())
     if held is None:
         return builder.load(line, align=8)

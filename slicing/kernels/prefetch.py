@@ -2,6 +2,7 @@
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_name
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -11,24 +12,42 @@ from slicing.kernels.kernel import helper
 FAR = 1 << 16  # more cells than these exceed the caches of a core
 SOON = 64  # rows ahead whose cells are prefetched
 AHEAD = 256  # rows ahead that are prefetched from memory, for a loop over single rows
+LINE_BYTES = 64
 LINE = 8  # rows of a column in a cache line
+STREAM = 1024  # rows ahead that are prefetched from memory, for a loop over vectors of rows
+# An AMD EPYC fetches a column that is read in order by itself, and hints cost it up to a fifth. An Intel Xeon does not
+# fetch far enough: runs of 1000 floats from memory 0.50 -> 0.30 ns a row, the search for their edges 0.60 -> 0.37;
+# integers 0.75 -> 0.60, and 0.14 -> 0.18 in the cache.
+ON_STREAMS = not get_host_cpu_name().startswith("znver")
+
+
+def hint(builder, data, offset):
+    """Prefetch the cache line so many bytes behind an address. It may be any: a hint reads nothing."""
+    byte, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
+    call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    address = builder.gep(builder.bitcast(data, byte), [offset])
+    builder.call(call, [address, int32(0), int32(3), int32(1)])  # for reading, kept close, as data
 
 
 @intrinsic
 def prefetch(_, array, row):
-    """Prefetch a row of an array. The row may be behind its end: a hint reads nothing, so bounds are not checked."""
+    """Prefetch a row of an array. The row may be behind its end, so bounds are not checked."""
 
     def build(context, builder, signature, args):
         struct = context.make_array(signature.args[0])(context, builder, args[0])
-        byte, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        step = builder.mul(args[1], builder.extract_value(struct.strides, 0))
-        address = builder.gep(builder.bitcast(struct.data, byte), [step])
-        kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
-        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(call, [address, int32(0), int32(3), int32(1)])  # for reading, kept close, as data
+        hint(builder, struct.data, builder.mul(args[1], builder.extract_value(struct.strides, 0)))
         return context.get_dummy_value()
 
     return types.void(array, types.uint64), build
+
+
+@helper(inline="always")
+def stream(x, first, rows):
+    """Prefetch the rows that a loop over ``x`` will read ``STREAM`` rows after ``x[first : first + rows]``."""
+    if ON_STREAMS:
+        for i in range(first + STREAM, first + STREAM + rows, LINE_BYTES // x.itemsize):
+            prefetch(x, np.uint64(i))
 
 
 @helper(inline="always")
