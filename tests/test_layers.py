@@ -86,9 +86,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_imports_are_seen_wherever_they_are() -> None:
-    assert "slicing.query.plan" in imported("slicing.storage.store") and "slicing.kernels.combine" in imported(
-        "slicing.query.plan"
-    )
+    assert "slicing.query.plan" in imported("slicing.storage.store")
+    assert "slicing.kernels.combine" in imported("slicing.query.partials")
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()}) == ["a", "b", "c"]
 
 

@@ -163,6 +163,6 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
         return made[removes]
 
     return tuple(
-        b.kind_of(lane).answered(lane, block, first, last, partial(combinations, lane in plan.subtracted))
+        b.kind_of(lane).answered(lane, block, first, last, partial(combinations, lane in plan.partials.subtracted))
         for lane, block in pairs
     )

@@ -210,7 +210,7 @@ def _combine(plan: Plan) -> str:
     edge = int(plan.edges.next_live(np.array([longest]), BEGIN)[0])
     one, many = plan.edges.due(ends, edge - 1, edge), plan.edges.due(ends, longest, 2 * longest)
     pays = plan.policy.pays
-    exact = len(plan.removable) == len(plan.lanes)
+    exact = len(plan.partials.removable) == len(plan.lanes)
     few = _cheapest(one, ends.size, exact)
     if plan.eager:
         few = f"eager store, as long as its cells are fewer than those that are live ({_EAGER})"
@@ -234,10 +234,10 @@ def _subtracted(plan: Plan) -> str:
     parts = ((name, part) for name, agg in plan.spec.aggs.items() for part in agg.parts())
     evicted = [name for name, part in parts if part.user is not None and part.user.evicts]
     found = [f"what leaves a window is taken from {name} by its invert" for name in evicted]
-    if plan.removable:
-        columns = [", ".join(f.column for f in lane.feeds) or "rows" for lane in plan.removable]
+    if plan.partials.removable:
+        columns = [", ".join(f.column for f in lane.feeds) or "rows" for lane in plan.partials.removable]
         what = f"sums and counts of {', '.join(sorted(set(columns)))}, which are exact"
-        if len(plan.removable) < len(plan.lanes):
+        if len(plan.partials.removable) < len(plan.lanes):
             what += "; the other partials take the cheapest of the other ways"
         found.append(f"only these are ever subtracted: {what}")
     return "\n".join(found or ["nothing is ever subtracted"])

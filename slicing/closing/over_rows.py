@@ -95,8 +95,8 @@ class _OfRows(Column):
     def of(plan: Plan, rows: Rows, lane: Lane) -> _OfRows:
         feed = lane.feeds[0] if lane.feeds and lane.feeds[0].form != "valid" else None
         valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
-        whole = None if feed is None or lane in plan.widened else rows.feed(feed)
-        return _OfRows(lane, plan.words_read[lane], rows, feed, valid, whole)
+        whole = None if feed is None or lane in plan.partials.widened else rows.feed(feed)
+        return _OfRows(lane, plan.partials.words_read[lane], rows, feed, valid, whole)
 
     def values(self, ranges: RangeBounds) -> Any:
         """The values of the rows that the ranges span."""

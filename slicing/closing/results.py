@@ -202,7 +202,7 @@ def _in_pieces(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa
 def _numbers(plan: Plan, blocks: LazyBlocks) -> list[pa.Array] | None:
     """Result columns made from blocks and written once. None if a result needs more than a word of a partial."""
     wanted = [
-        (plan.lanes_of[name][0], agg.number, _number_type(agg.type))
+        (plan.partials.lanes_of[name][0], agg.number, _number_type(agg.type))
         for name, agg in plan.aggs.items()
         if agg.number is not None
     ]
@@ -229,7 +229,7 @@ def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
         blocks = list(map(by_column, blocks))
     columns = []
     for name, agg in plan.aggs.items():
-        array, overflow = agg.lower(list(map(blocks.__getitem__, plan.lanes_of[name])), pools)
+        array, overflow = agg.lower(list(map(blocks.__getitem__, plan.partials.lanes_of[name])), pools)
         if answers.shows is not None:
             array = _repeated(array, answers.shows)
             overflow = None if overflow is None else overflow[answers.shows]

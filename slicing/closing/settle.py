@@ -86,7 +86,7 @@ def _bounded(plan: Plan, answers: Answers, blocks: tuple[Block, ...]) -> Answers
     """Set the times of whole streams to those of the first and last row that are left."""
     time = str(plan.spec.time)
     held, *words = first_and_last(blocks[plan.lanes.index(times_of(time))])
-    value = plan.value_types[time]
+    value = plan.partials.value_types[time]
     found = np.stack([answers.start, answers.end])
     whole = np.isin(answers.window, plan.wholes)
     place = np.full(len(answers) if answers.shows is None else len(blocks[0]), -1)

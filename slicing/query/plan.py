@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.aggregates import changelog, sketches
-from slicing.aggregates.aggregate import BoundAggregate
 from slicing.aggregates.changelog import SIGN, Side
-from slicing.aggregates.steady import steady
-from slicing.cells.blocks import Words, identity, kind_of, width
+from slicing.cells.blocks import Words, identity, kind_of
 from slicing.cells.combining import AUTO, EAGER
-from slicing.cells.lanes import Feed, Lane
-from slicing.cells.ranked import RANK_FORMS
 from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells
 from slicing.columns.arrow_io import no_rows
@@ -28,13 +23,12 @@ from slicing.columns.lazy import lazy
 from slicing.columns.signs import check_signs, signs
 from slicing.columns.squares import SQUARES
 from slicing.columns.typed import Columns, column_type
-from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, is_plain, result_type
-from slicing.kernels import combine as kinds
-from slicing.kernels.combine import REMOVABLE
+from slicing.columns.values import is_plain, result_type
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.early import Early
 from slicing.query.keep import Kept, kept_for
-from slicing.query.policy import ADDED, ADDS_UP, DEFAULT, Policy, only_sums, refusal
+from slicing.query.partials import Partials
+from slicing.query.policy import ADDS_UP, DEFAULT, Policy, only_sums, refusal
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import written_in
 from slicing.query.row_plan import RowPlan
@@ -44,13 +38,11 @@ from slicing.query.type_checks import (
     check_flags,
     check_sequence,
     check_span,
-    check_ties,
     derived_types,
     of_window,
-    warn_of_categories,
 )
 from slicing.query.watermark import Bounded, Manual, Ordered
-from slicing.system.arrays import Array, Ints, Mask
+from slicing.system.arrays import Ints, Mask
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, Bound, BoundDays
 from slicing.windows.builtin import Session, Whole, Window
@@ -130,7 +122,8 @@ class Plan:
         self._bind_edges(windows)
         self._bind_sessions(windows)
         self._bind_rows(windows, types)
-        self._bind_aggregates(types)
+        self.partials = Partials(spec, types, arrival, bool(self.wholes))
+        self.aggs, self.lanes, self.ranked = self.partials.aggs, self.partials.lanes, self.partials.ranked
 
     @staticmethod
     def of(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> Plan:
@@ -187,29 +180,6 @@ class Plan:
         # a key's rows of a slot must be of one session: slots end at edges or, if these are far apart, on a grid
         self.grid = gaps[0] + 1 if gaps and gaps[0] + 1 < self.edges.longest else 0
         self.cells: type[Cells] = SessionCells if gaps or self.wholes else Cells
-
-    def _bind_aggregates(self, types: dict[str, pa.DataType]) -> None:
-        """Bind the aggregates, the partials they are read from, and the columns that the partials read."""
-        signed = self.spec.op is not None
-        through = changelog.taken_back if signed else steady if self.spec.emit == "changes" else None
-        through = None if through is None else partial(through, types=types)
-        warn_of_categories(self.spec, types)
-        self.aggs = _narrowed({n: a.bind(types, through) for n, a in self.spec.aggs.items()})
-        if not self.arrival:
-            check_ties(self.spec, self.aggs)
-        lanes = [lane for a in self.aggs.values() for lane in a.lanes]
-        if signed:
-            lanes += [changelog.ROWS, *([changelog.times_of(str(self.spec.time))] if self.wholes else [])]
-        self.lanes: list[Lane] = list(dict.fromkeys(lanes))
-        self.lanes_of = {n: [self.lanes.index(lane) for lane in a.lanes] for n, a in self.aggs.items()}
-        feeds = [feed for lane in self.lanes for feed in lane.feeds]
-        read = [f for f in feeds if f.form != "valid" and f != SIGN]
-        self.value_types = {f.column: ValueType.of(types[f.column], f.column) for f in read}
-        self.readers = {f: _reader(self.value_types[f.column], types, f) for f in read}
-        if signed:
-            self.readers[SIGN] = lambda column: column.to_numpy()
-        by_rank = {f.column for f in feeds if f.form in RANK_FORMS}
-        self.ranked = [name for name, value in self.value_types.items() if value.ranked and name in by_rank]
 
     def _bind_rows(
         self, windows: Sequence[ContextFreeWindow | RowWindow | Window], types: dict[str, pa.DataType]
@@ -471,12 +441,6 @@ class Plan:
         return bool(self.spec.by) and self.words and not self.eager
 
     @lazy
-    def only_floats(self) -> bool:
-        """Whether all partials are sums and extremes of floats, beside numbers of rows."""
-        valued = [lane for lane in self.lanes if not lane.counts_all]
-        return bool(valued) and all(lane.kind in kinds.FLOATS for lane in valued)
-
-    @lazy
     def words(self) -> bool:
         """Whether all parts of a cell are words, and a slice has one cell for each key."""
         return all([isinstance(lane.kind, int) for lane in self.lanes]) and self.cells.a_cell_a_key
@@ -484,45 +448,7 @@ class Plan:
     @property
     def wide(self) -> bool:
         """Whether a cell has so many words that packed runs are unpacked again at each use."""
-        return self.cell_words >= self.policy.packed_words
-
-    @lazy
-    def cell_words(self) -> int:
-        """How many words the partials of a cell have."""
-        return sum(width(lane.kind) for lane in self.lanes)
-
-    @lazy
-    def removable(self) -> frozenset[Lane]:
-        """The lanes whose partials can be subtracted exactly, for everything that their aggregates read."""
-        reads_more = {
-            lane
-            for name, agg in self.aggs.items()
-            if any(part.function not in ADDED for part in self.spec.aggs[name].parts())
-            for lane in agg.lanes
-        }
-        exact = (lane for lane in self.lanes if isinstance(lane.kind, int) and lane.kind in REMOVABLE)
-        by_user = (lane for lane in self.lanes if getattr(lane.kind, "removable", False))
-        safe = (lane for lane in exact if lane not in reads_more or len(REMOVABLE[lane.kind]) == 0)
-        return frozenset((*safe, *by_user))
-
-    @lazy
-    def widened(self) -> frozenset[Lane]:
-        """The lanes of plain numbers that kernels read as 64 bits although their columns are narrower."""
-        plain = [(lane, self.value_types[lane.feeds[0].column]) for lane in self.lanes if lane.kind in _PLAIN]
-        narrow = [(lane, v) for lane, v in plain if v.family in (INTEGER, UNSIGNED, FLOAT) and v.type.bit_width < 64]
-        return frozenset(lane for lane, _ in narrow if lane.feeds[0].column not in self.ranked)
-
-    @lazy
-    def words_read(self) -> dict[Lane, frozenset[int]]:
-        """The words of each lane's partials that an aggregate reads."""
-        return dict.fromkeys(self.lanes, frozenset[int]()) | _words_read(self.aggs)
-
-    @lazy
-    def subtracted(self) -> frozenset[Lane]:
-        """The lanes that are subtracted. Counts are not, if other lanes need lists of combinations anyway."""
-        if len(self.removable) == len(self.lanes):
-            return self.removable
-        return frozenset(lane for lane in self.removable if lane.kind != kinds.COUNT)
+        return self.partials.cell_words >= self.policy.packed_words
 
     @property
     def eager(self) -> bool:
@@ -557,9 +483,10 @@ class Plan:
 def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...], slice_rows: int) -> Plan:
     """A plan to copy others from, with everything computed that is needed once."""
     plan = Plan(spec, pa.schema(types), arrival, policy=Policy(slice_rows=slice_rows))
-    for name, attribute in vars(Plan).items():
-        if isinstance(attribute, lazy):
-            getattr(plan, name)
+    for made in plan, plan.partials:
+        for name, attribute in vars(type(made)).items():
+            if isinstance(attribute, lazy):
+                getattr(made, name)
     return plan
 
 
@@ -580,41 +507,13 @@ def _fused(bounds: Sequence[Bound], windows: Sequence[object], fill: bool) -> tu
     return np.array(types, np.int64), [bounds[types.index(t)] for t in range(len(known))]
 
 
-def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> Callable[[pa.Array], Array]:
-    """A function that reads a column as kernels need it."""
-    read = partial(sketches.words, value, feed.form) if ":" in feed.form else value.reader(feed.form)
-    if pa.types.is_dictionary(types[feed.column]):
-        return lambda column: read(column.cast(value.type))
-    return read
-
-
-def _words_read(aggs: Mapping[str, BoundAggregate]) -> dict[Lane, frozenset[int]]:
-    read: dict[Lane, frozenset[int]] = {}
-    for agg in aggs.values():
-        for lane in agg.lanes:
-            words = frozenset(range(width(lane.kind))) if agg.words is None else agg.words
-            read[lane] = read.get(lane, words) | words
-    return read
-
-
-def _narrowed(aggs: dict[str, BoundAggregate]) -> dict[str, BoundAggregate]:
-    """Lanes of which only counts and sums are read keep no minimum and maximum: 40 -> 24 bytes a cell."""
-    read = _words_read(aggs)
-    lanes = {lane: lane.sums if max(words, default=0) < kinds.EXTREME else lane for lane, words in read.items()}
-    return {n: replace(agg, lanes=tuple([lanes[lane] for lane in agg.lanes])) for n, agg in aggs.items()}
-
-
-# kinds whose kernels take runs of rows
-_PLAIN = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
-
-
 def check_types(name: str, plan: Plan) -> None:
     """Raise for a strategy that the types of columns do not allow: removing needs exact sums."""
     if name in ADDS_UP and not plan.adds_up:
         raise ValueError(only_sums(name, plan.spec))
     if name in STRATEGIES and STRATEGIES[name].removes:
         for agg, bound in plan.aggs.items():
-            if not plan.removable.issuperset(bound.lanes):
+            if not plan.partials.removable.issuperset(bound.lanes):
                 read = (c for part in plan.spec.aggs[agg].parts() for c in part.columns())
                 columns = ", ".join(f"{c} {plan.types[c]}" for c in read)
                 raise ValueError(refusal(name, agg, f"{plan.spec.aggs[agg]!r} ({columns})"))

@@ -290,7 +290,7 @@ class Rows:
             values = ~ranks if feed.form == "high" else ranks
         else:
             column = self.columns[feed.column]
-            values = self.plan.readers[feed](column if some == slice(None) else column[some])
+            values = self.plan.partials.readers[feed](column if some == slice(None) else column[some])
         values.setflags(write=False)
         return values
 

@@ -132,7 +132,7 @@ class Lifted:
         self._exact = rows.plan.exact and lane.kind in kinds.FLOATS
         self._room = size if self._all_valid else size + 1  # one extra cell takes the rows that do not count
         # columns to be widened are read piece by piece if rows are in runs
-        self._piecewise = block is None and self._all_valid and lane in rows.plan.widened
+        self._piecewise = block is None and self._all_valid and lane in rows.plan.partials.widened
         self._feeds: list[Array] = []
         for feed in () if self._piecewise else lane.feeds:
             if feed.form != "valid":

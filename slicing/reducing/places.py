@@ -231,7 +231,7 @@ class Pieces:
     def of(grid: Grid) -> Pieces | None:
         """The pieces of a grid. None if the rows touch many slots at a time."""
         (lows, highs), plan, policy = grid.of.extremes, grid.of.plan, grid.of.plan.policy
-        most = policy.most_float_pieces if plan.only_floats else policy.most_pieces
+        most = policy.most_float_pieces if plan.partials.only_floats else policy.most_pieces
         found = np.empty((most * lows.size, 5), np.int64)
         n = pieces(len(grid.of), policy.block, lows, highs, grid.edges, found)
         return None if n < 0 else Pieces(grid, found[:n])

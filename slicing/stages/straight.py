@@ -68,7 +68,7 @@ def _reduces(plan: Plan, lane: Lane) -> bool:
         return False
     if lane.kind == kinds.COUNT:
         return True
-    narrow = lane in plan.widened and plan.types[lane.feeds[0].column] != pa.int32()
+    narrow = lane in plan.partials.widened and plan.types[lane.feeds[0].column] != pa.int32()
     return lane.kind in SEGMENTED and not narrow
 
 
@@ -77,7 +77,7 @@ def _reduced(plan: Plan, lane: Lane) -> Reduced:
     if lane.kind == kinds.COUNT:
         return Reduced(lane.kind, words, "", None)
     feed = lane.feeds[0]
-    read = partial(buffer, dtype=np.dtype(np.int32)) if lane in plan.widened else plan.readers[feed]
+    read = partial(buffer, dtype=np.dtype(np.int32)) if lane in plan.partials.widened else plan.partials.readers[feed]
     return Reduced(lane.kind, words, feed.column, read)
 
 

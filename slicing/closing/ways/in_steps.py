@@ -67,7 +67,7 @@ def offer(closing: Closing) -> Offer | None:
         lie = np.array([0, *map(len, runs)]).cumsum().tolist()
         columns = []
         for at, lane in enumerate(plan.lanes):
-            columns.append(_OfCells(lane, plan.words_read[lane], [run.blocks[at] for run in runs], lie))
+            columns.append(_OfCells(lane, plan.partials.words_read[lane], [run.blocks[at] for run in runs], lie))
         end = np.arange(oldest + first * every, oldest + (last + 1) * every, every)
         blocks = RangePartials(columns, Sliding(most, slices, first + 1, windows), plan.policy.piece)
         number, code = alike(int(plan.numbered(np.zeros(1, np.int64))[0]), windows), alike(0, windows)

@@ -282,7 +282,7 @@ def _rows(plan: Plan, run: Run, events: Side) -> tuple[Rows, dict[str, pa.Array]
             columns[name] = pa.nulls(0, type) if found is None else one_piece(found.column(name).take(places))
     ranked, pools = {}, {}
     for name in plan.ranked:
-        pool = pa.nulls(0, plan.value_types[name].type)
+        pool = pa.nulls(0, plan.partials.value_types[name].type)
         (ranked[name],), pools[name], _ = ranks([columns[name]], pool, np.empty(0, np.int64))
     time, instant = _times(plan, run)
     return Rows(plan, columns, time, None, 1, run.name, ranked, instant=instant), pools
@@ -348,7 +348,7 @@ class _Answers:
         found = []
         for number, bound in self.aggs.aggs.items():
             array, overflow = bound.lower(
-                [b.by_column(blocks[lane]) for lane in self.aggs.lanes_of[number]], self.pools
+                [b.by_column(blocks[lane]) for lane in self.aggs.partials.lanes_of[number]], self.pools
             )
             if overflow is not None and overflow.any():
                 array = self._overflown(array, overflow, labels, int(number))
