@@ -204,8 +204,6 @@ class Operator(TakesTurns):
             raise TypeError("advance takes a watermark, marks= of keys, or both; got none")
         if self._ended:
             raise self._over()
-        if isinstance(watermark, list):  # what ``plain_moment`` makes of a moment
-            plain_moment(watermark)
         if self._now is None:
             if marks is not None:
                 raise ValueError("marks of keys need the columns of the rows; push some first")

@@ -101,7 +101,7 @@ def _pandas(table: pa.Table, like: object, sources: Sources) -> Any:
 
 def _with_texts_as_names(table: pa.Table) -> pa.Table:
     """The table without the note that its names were numbers, times or tuples: names of aggregates are none."""
-    known = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    known = _of_pandas(table.schema)
     if all(index.get("pandas_type") == "unicode" for index in known.get("column_indexes", ())):
         return table
     return table.replace_schema_metadata({b"pandas": json.dumps(known | {"column_indexes": []}).encode()})
@@ -128,7 +128,7 @@ def _needs_digits(column: pa.ChunkedArray) -> bool:
 
 def with_index(table: pa.Table, given: pa.Schema) -> pa.Table:
     """A table with pandas metadata: which of its columns were the index of the frame with schema ``given``."""
-    known = json.loads((given.metadata or {}).get(b"pandas", b"{}"))
+    known = _of_pandas(given)
     known["index_columns"] = [name for name in known.get("index_columns", ()) if name in table.column_names]
     if not known["index_columns"]:
         return table
@@ -136,8 +136,14 @@ def with_index(table: pa.Table, given: pa.Schema) -> pa.Table:
     return table.replace_schema_metadata({b"pandas": json.dumps(known).encode()})
 
 
+def _of_pandas(schema: pa.Schema) -> dict[str, Any]:
+    """What pandas wrote about the frame that a table was made of."""
+    known: dict[str, Any] = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    return known
+
+
 def without_index(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch without the columns of an unnamed pandas index."""
-    known = json.loads((batch.schema.metadata or {}).get(b"pandas", b"{}"))
+    known = _of_pandas(batch.schema)
     unnamed = [about["field_name"] for about in known.get("columns", ()) if about["name"] is None]
     return batch.select([name for name in batch.schema.names if name not in unnamed]) if unnamed else batch

@@ -30,6 +30,7 @@ from slicing.query.watermark import Progress
 from slicing.system.arrays import Array, Ints
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.system.sealed import SealError, content_of, header_of, sealed
+from slicing.times.measure import moment_of_json, moment_to_json
 
 
 class Named(Protocol):
@@ -49,7 +50,7 @@ PARTS_FORMAT = 2
 def write(spec: TwoSidedSpec, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
     """The state as bytes."""
     header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
-    header |= {"advanced": [list(marks) for marks in advanced], "ended": ended}
+    header |= {"advanced": [list(map(moment_to_json, marks)) for marks in advanced], "ended": ended}
     tables: list[pa.Table] = []
     if state is not None:
         header["state"] = _header(state)
@@ -61,7 +62,7 @@ def read(spec: TwoSidedSpec, plan_of: PlanOf, blob: bytes | memoryview) -> tuple
     """The state, the watermarks given before the first rows of a side, and whether the streams have ended."""
     header, content = _opened(MAGIC, FORMAT, blob, "the snapshot of a join")
     check_fingerprint(header, spec.fingerprint())
-    left, right = (tuple(marks) for marks in header["advanced"])
+    left, right = (tuple(map(moment_of_json, marks)) for marks in header["advanced"])
     if "state" not in header:
         return None, (left, right), header["ended"]
     take = iter([table_of(part) for part in unbundled(content)])

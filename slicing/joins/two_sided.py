@@ -87,9 +87,6 @@ class TwoSided(TakesTurns, Generic[Out]):
     def _advanced_by(self, left: object, right: object, marks: dict[int, object]) -> Out:
         given_marks = {side: table for side, table in marks.items() if table is not None}
         given = {side: mark for side, mark in ((LEFT, left), (RIGHT, right)) if mark is not None}
-        for mark in given.values():
-            if isinstance(mark, list):  # what ``plain_moment`` makes of a moment
-                plain_moment(mark)
         state = self._state
         for side, mark in given.items():
             if state is None or not state.plan.known[side]:

@@ -42,6 +42,7 @@ from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
 from slicing.system.bundles import schema_of, side_by_side, table_bytes, table_of, unbundled
+from slicing.times.measure import moment_of_json, moment_to_json
 
 MAGIC = b"SLICESNP"
 FORMAT = 12
@@ -67,7 +68,7 @@ def _written(
     spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool, packed: bool
 ) -> tuple[list[bytes | memoryview], int]:
     header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
-    header |= {"advanced": list(advanced), "ended": ended}
+    header |= {"advanced": list(map(moment_to_json, advanced)), "ended": ended}
     tables: list[pa.Table | Unread | _Run] = []
     if state is not None:
         state = state.but(postponed=tuple(p.rest() for p in state.postponed))
@@ -99,7 +100,7 @@ def _read(
     header = json.loads(bytes(head))
     check_fingerprint(header, spec.fingerprint())
     if "runs" not in header:
-        return None, tuple(header["advanced"]), header["ended"]
+        return None, tuple(map(moment_of_json, header["advanced"])), header["ended"]
     try:
         state = _state(spec, header, _Tables(sections, packed), policy)
         check_state(state)

@@ -61,7 +61,7 @@ def without_arrow(value: object) -> object:
 
 
 def plain_moment(watermark: object) -> object:
-    """A watermark in a form for JSON, before the type of the time column is known."""
+    """A watermark as a number, a text or numpy's datetime, before the type of the time column is known."""
     watermark = without_arrow(watermark)
     if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool | np.timedelta64):
         return int(watermark)
@@ -71,10 +71,21 @@ def plain_moment(watermark: object) -> object:
             f"{watermark!r}"
         )
     Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # raises if it is no moment
-    if isinstance(watermark, np.datetime64):  # as a number: text has no years beyond 9999
-        unit, step = np.datetime_data(watermark.dtype)
-        return [int(watermark.astype(np.int64)) * step, unit]
+    if isinstance(watermark, np.datetime64):
+        return watermark
     return watermark.isoformat() if isinstance(watermark, date) else str(watermark)
+
+
+def moment_to_json(moment: object) -> object:
+    """What ``plain_moment`` returned, for JSON. Datetimes of numpy are numbers there: text has no years beyond 9999."""
+    if not isinstance(moment, np.datetime64):
+        return moment
+    unit, step = np.datetime_data(moment.dtype)
+    return [int(moment.astype(np.int64)) * step, unit]
+
+
+def moment_of_json(moment: object) -> object:
+    return np.datetime64(*moment) if isinstance(moment, list) else moment
 
 
 @dataclass(frozen=True)
@@ -167,7 +178,7 @@ class Measure:
     def watermark(self, value: object, argument: str) -> int:
         """An instant as a word, which the column need not be able to hold: a watermark less a delay may lie before all
         its times."""
-        value = np.datetime64(*value) if isinstance(value, list) else without_arrow(value)  # as ``plain_moment`` has it
+        value = without_arrow(value)
         if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
             return int(value)
         if self.is_integer:

@@ -258,7 +258,7 @@ def test_files_of_another_file_system(tmp_path, monkeypatch):
     """By URI, as of an object store."""
     parquet(tmp_path)
     mounted = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    monkeypatch.setattr("slicing.columns.files.filesystem", lambda path: (mounted, path.removeprefix("store://")))
+    monkeypatch.setattr("slicing.columns.paths.filesystem", lambda path: (mounted, path.removeprefix("store://")))
     same(sl.aggregate("store://", SPEC))
     same(sl.aggregate("store://*.parquet", SPEC))
     same(sl.aggregate(["store://0.parquet", "store://[1-3].parquet"], SPEC))
