@@ -137,6 +137,8 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
     if is_held(data):
         held = list(found)
         found = iter(held)
+        if len(held) == 1 and len(held[0]) <= policy.gathered_rows:  # nothing comes that a head would wait for
+            operator._policy = policy.with_arguments(head_rows=0)
         few = any(len(batch) < policy.gathered_rows for batch in held[:-1])
         large = sum(map(len, held)) >= 2 * policy.push_rows and not few
         if large and not progress and isinstance(spec.time, str):
