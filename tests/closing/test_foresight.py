@@ -91,7 +91,9 @@ def test_rows_that_have_to_be_sorted_are_let_go_on_the_way():
         assert in_pieces(rows(0, 10**9), by_key)["n"].num_chunks == 1
 
 
-def test_pieces_end_where_slices_do_if_that_is_near():
+@pytest.mark.parametrize("looked_at", [16, 1 << 14])
+def test_pieces_end_where_slices_do_if_that_is_near(looked_at, monkeypatch):
+    monkeypatch.setattr("slicing.api.FIRST_ROWS", looked_at)
     for width, aligned in (("10s", True), ("1h", False)):
         plan = Plan.of(sl.Spec("t", {"w": sl.tumbling(width)}, AGGS, by="k"), rows(0, 0).schema, policy=POLICY)
         for late in (0, 300_000):
