@@ -105,10 +105,16 @@ def _moved(
             if part is not home and until > _of(part):
                 changed.append(_close(part, until, answers, flush=until == ENDED))
             parts.setdefault(until, []).append(part)
-    parts.pop(ENDED, None)
-    state = together(parts.pop(stream))
-    state.marks, state.groups = marks, tuple(together(parts[until]) for until in sorted(parts))
+    state = _joined(parts[stream])
+    groups = [until for until in distinct(target[marks.code]).tolist() if until not in (stream, ENDED)]
+    state.marks, state.groups = marks, tuple([_joined(parts[until]) for until in groups])
     return state, answers, _together(state.plan, changed)
+
+
+def _joined(parts: Sequence[State]) -> State:
+    state = together(parts)
+    state.store = state.store.settled()
+    return state
 
 
 def _close(

@@ -424,3 +424,19 @@ def test_what_marks_refuse_is_named() -> None:
     op.push(pa.table({"t": [1, 2], "k": ["a", "b"]}))
     with pytest.raises(TypeError, match=r"^marks must be"):
         op.advance(marks=5)
+
+
+def test_many_pushes_beside_marks_leave_few_runs_and_groups() -> None:
+    """Work and memory of a push must not grow with the number of pushes before it."""
+    spec = sl.Spec("t", {"d": sl.tumbling(100)}, {"n": sl.count()}, by="k", watermark=sl.manual())
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [0], "k": [0]}))
+    op.advance(marks=pa.table({"t": [10**9], "k": [99]}))
+    for i in range(300):
+        op.push(pa.table({"t": [10 * i, 10 * i + 1], "k": [i % 50, (i + 1) % 50]}))
+    assert op._now is not None and len(op._now.store.runs) < 12 and len(op._now.groups) == 1
+    carried = sl.Spec("t", {"d": sl.tumbling(10)}, {"n": sl.count()}, by="k", watermark=sl.punctuated("m", by=["k"]))
+    op, closed = sl.Operator(carried), 0
+    for i in range(300):
+        closed += op.push(pa.table({"t": range(10 * i, 10 * i + 5), "k": range(5), "m": [10 * i] * 5})).windows.num_rows
+    assert op._now is not None and len(op._now.groups) == 1 and closed == 5 * 299
