@@ -16,7 +16,7 @@ from slicing.aggregates.builtin import count
 from slicing.closing.output import tables_of
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.arrow_io import gathered, one_piece
-from slicing.columns.dictionaries import unified
+from slicing.columns.dictionaries import unified, whole
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import Bounds, Wanted, batches, is_held
@@ -367,7 +367,7 @@ def rollup(
     name = part_name(spec, window)
     larger = over_parts(spec, windows, {})
     table = pa.Table.from_batches(held)
-    table = pa.table({name: plain(one_piece(table[name])) for name in table.column_names})
+    table = pa.table({name: plain(whole(table[name])) for name in table.column_names})
     Plan(larger, table.schema)  # raises an error if columns are missing
     check_parts(spec, table.schema)
     table = _parts_of(table, name)

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.closing.output import Output, tables_of
-from slicing.columns.arrow_io import one_piece, together
-from slicing.columns.dictionaries import unified
+from slicing.columns.arrow_io import together
+from slicing.columns.dictionaries import unified, whole
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import Wanted, batches
@@ -166,7 +166,7 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
                 f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}. "
                 "Results of this spec in its long layout are needed"
             )
-    batch = pa.record_batch({name: plain(one_piece(table[name])) for name in table.column_names})
+    batch = pa.record_batch({name: plain(whole(table[name])) for name in table.column_names})
     came = pc.equal(batch.column("op"), "+") if spec.emit == "changes" else pc.equal(batch.column("revision"), 0)
     came = came.to_numpy(zero_copy_only=False)
     gone = ~came if spec.emit == "changes" else np.zeros_like(came)

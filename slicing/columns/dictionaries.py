@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from slicing.columns.arrow_io import encoded, has_halves, one_piece, room_of
+from slicing.columns.arrow_io import TooManyValues, encoded, has_halves, one_piece, room_of
 from slicing.columns.arrow_out import is_short_decimal
 from slicing.columns.values import result_type
 
@@ -43,6 +43,25 @@ def unified(table: pa.Table) -> pa.Table:
         return table.unify_dictionaries()
     except pa.ArrowInvalid:
         return table
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array: of its values, if these are too many for the indices of a dictionary."""
+    try:
+        return one_piece(column)
+    except (pa.ArrowInvalid, TooManyValues):
+        if not pa.types.is_dictionary(column.type):
+            raise
+        return one_piece(column.cast(column.type.value_type))
+
+
+def widely_indexed(column: pa.Array) -> pa.Array:
+    """A dictionary with indices of 32 bits, as Polars and Arrow have them; another column as it is."""
+    if not pa.types.is_dictionary(column.type) or column.type.index_type == pa.int32():
+        return column
+    return pa.DictionaryArray.from_arrays(
+        column.indices.cast(pa.int32()), column.dictionary, ordered=column.type.ordered
+    )
 
 
 def some_of(column: pa.ChunkedArray, places: pa.Array) -> pa.Array | pa.ChunkedArray:

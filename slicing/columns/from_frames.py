@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns import arrow_io
+from slicing.columns.dictionaries import widely_indexed
 from slicing.columns.typed import not_once, with_columns
 
 FAILS = (pa.ArrowException, TypeError, ValueError, OverflowError)  # raised if Arrow has no type for a column
@@ -44,7 +45,7 @@ def _wanted(frame: Any, wanted: Sequence[str]) -> list[pa.RecordBatch] | None:
         held = values.values if plain else values.array  # what Arrow finds in the end: 15 -> 4 us, texts 24 -> 4
         known = plain or hasattr(held, "__arrow_array__")
         column = pa.array(held if known else values, from_pandas=True)
-        columns.append(_categories(column if isinstance(column, pa.Array) else arrow_io.one_piece(column)))
+        columns.append(widely_indexed(column if isinstance(column, pa.Array) else arrow_io.one_piece(column)))
     return [pa.RecordBatch.from_arrays(columns, list(wanted))]
 
 
@@ -55,19 +56,10 @@ def _whole(frame: Any) -> list[pa.RecordBatch]:
     range_too = isinstance(name, str) and name not in frame.columns and type(frame.index).__name__ == "RangeIndex"
     table = pa.Table.from_pandas(frame, preserve_index=True if range_too else None, nthreads=1)
     batches = table.to_batches() or [arrow_io.empty(table.schema)]
+    # pandas counts categories in as few bits as the frame needs, and a later frame may need more
     if any(map(pa.types.is_dictionary, table.schema.types)):
-        batches = [with_columns(batch, list(map(_categories, batch.columns))) for batch in batches]
+        batches = [with_columns(batch, list(map(widely_indexed, batch.columns))) for batch in batches]
     return batches
-
-
-def _categories(column: pa.Array) -> pa.Array:
-    """Categories as Polars and Arrow have them: pandas counts them in as few bits as the frame needs, and a later frame
-    may need more."""
-    if not pa.types.is_dictionary(column.type) or column.type.index_type == pa.int32():
-        return column
-    return pa.DictionaryArray.from_arrays(
-        column.indices.cast(pa.int32()), column.dictionary, ordered=column.type.ordered
-    )
 
 
 def of_polars(frame: Any, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from slicing.closing.output import Output, Stats
+from slicing.columns.dictionaries import widely_indexed
 from slicing.joins.distinct import Distinct, DistinctOutput, DistinctSpec
 from slicing.joins.features.operator import FeatureOperator
 from slicing.joins.features.output import FeatureOutput
@@ -246,7 +247,7 @@ def _fed(before: Link, link: Link, given: Given, tells_types: bool) -> list[Give
     operator that cannot take these columns then raises now, not when the first window comes.
     """
     assert not isinstance(link, TWO_SIDED)
-    rows = _rows(given)
+    rows = _to_push(given)
     reached = given.watermark
     if isinstance(before, Operator) and isinstance(given, Output):
         reached = before._reached(str(link.spec.time), given)
@@ -268,13 +269,23 @@ def _in_unit_of(schema: pa.Schema, time: str, watermark: object) -> object | Non
 
 def _flushed(link: Link, given: Given, tells_types: bool) -> list[Given]:
     """The outputs of an operator for the last results of the operator before it."""
-    rows = _rows(given)
+    rows = _to_push(given)
     outs: list[Given] = [link.push(rows)] if rows.num_rows or tells_types else []  # type: ignore[call-arg]
     return [*outs, link.flush()]
 
 
 def _rows(given: Given) -> pa.Table:
     return given.windows if isinstance(given, Output) else given.rows
+
+
+def _to_push(given: Given) -> pa.Table:
+    """The results, with room in dictionaries for as many values as there are: a push takes one dictionary a column."""
+    rows = _rows(given)
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            chunks = rows.column(at).chunks or [pa.nulls(0, field.type)]
+            rows = rows.set_column(at, field.name, pa.chunked_array(list(map(widely_indexed, chunks))))
+    return rows
 
 
 ADDED = ("rows", "windowed", "late", "outside", "null_time", "ahead", "full", "windows")

@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from slicing.columns.arrow_out import array_of
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
-from slicing.joins.sides import GONE, Run, Side, run_of
+from slicing.joins.sides import GONE, Run, Side, rows_at, run_of
 from slicing.joins.state import JoinState
 from slicing.joins.within import LEFT, RIGHT
 from slicing.system.arrays import Bytes, Codes, Mask
@@ -51,7 +50,7 @@ def joined(states: Sequence[JoinState]) -> JoinState:
             runs.append(Run(code, run.time, np.arange(base, base + len(run)), run.sequence, 0))
             side = state.sides[number]
             flags.append(side.flags[run.name - side.base])
-            chunks += [] if payload is None else payload.to_batches()
+            chunks += payload
             base += len(run)
         count = 1 if keys is None else max(len(keys), 1)
         slices = [
@@ -85,15 +84,15 @@ def _check_settled(state: JoinState) -> None:
         raise ValueError("rows of the join still wait to be joined: call advance() until stats.pending is 0")
 
 
-def _rows(side: Side) -> tuple[Run, pa.Table | None]:
+def _rows(side: Side) -> tuple[Run, Sequence[pa.RecordBatch]]:
     """The rows that are kept, in order of arrival, and their payload."""
     runs = [run.take(np.flatnonzero((side.flags[run.name - side.base] & GONE) == 0)) for run in side.runs]
     run = Run.of(runs)
     run = run.take(np.argsort(run.name))
-    return run, side.table.take(array_of(run.name - side.base)) if side.chunks else None
+    return run, rows_at(side.chunks, run.name - side.base)
 
 
-def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], chosen: Mask) -> JoinState:
+def _part(state: JoinState, rows: Sequence[tuple[Run, Sequence[pa.RecordBatch]]], chosen: Mask) -> JoinState:
     """The part of a state with the keys that ``chosen`` selects."""
     assert state.keys is not None
     codes = np.flatnonzero(chosen)
@@ -107,7 +106,7 @@ def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], chosen:
         flags = side.flags[run.name[places] - side.base]
         some = run.take(places)
         some = Run(number[some.code], some.time, np.arange(places.size), some.sequence, 0)
-        chunks = [] if payload is None else payload.take(array_of(places)).combine_chunks().to_batches()
+        chunks = rows_at(payload, places)
         slices = [part.where(chosen[part.code]).recoded(number) for part in side.slices]
         sides.append(_side(state.plan.within.step, some, flags, chunks, max(codes.size, 1)).sliced(slices))
     left, right = (marks.taken(chosen[marks.code]).recoded(number) for marks in state.by_key)

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns import arrow_io
-from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import unified
 from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, order_of_most, stable_order
+from slicing.columns.values import taken
 from slicing.joins.slices import Coded, Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
 from slicing.system.arrays import NONE, Bytes, Codes, Ints, Mask
@@ -264,10 +264,7 @@ class Side:
             alive[names - side.base] = True
         rank = np.cumsum(alive) - 1
         places = np.flatnonzero(alive)
-        chunks: tuple[pa.RecordBatch, ...] = ()
-        if side.chunks:
-            table = pa.Table.from_batches(side.chunks).take(array_of(places)).combine_chunks()
-            chunks = tuple(table.to_batches())
+        chunks = rows_at(side.chunks, places)
         runs = tuple(replace(run, name=rank[run.name - side.base]) for run in side.runs)
         renamed = [rank[names - side.base] for names in waiting]
         side = replace(side, runs=runs, base=0, next=places.size, flags=side.flags[places])
@@ -300,6 +297,20 @@ class Side:
     def table(self) -> pa.Table:
         """The payload as one table."""
         return unified(pa.Table.from_batches(self.chunks))
+
+
+def rows_at(chunks: Sequence[pa.RecordBatch], places: Ints) -> tuple[pa.RecordBatch, ...]:
+    """Some rows of a payload, by ascending places: in one chunk, unless dictionaries of its chunks do not make one."""
+    found, first = [], 0
+    for chunk in chunks:
+        begin, end = places.searchsorted([first, first + chunk.num_rows])
+        if end > begin:
+            found.append(taken(chunk, places[begin:end] - first))
+        first += chunk.num_rows
+    try:
+        return (arrow_io.together(found),) if found else ()
+    except arrow_io.TooManyValues:
+        return tuple(found)
 
 
 def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: int, ascending: bool) -> tuple[Run, Ints]:

@@ -101,9 +101,10 @@ def replanned(state: JoinState, plan: TwoSides) -> JoinState:
             new = new.added(replace(run, time=_scaled(run.time, scale), slot=0))
         chunks = tuple(chunk.select(side.kept) for chunk in was.chunks) if side.kept else ()
         sides.append(new.stored(chunks))
-    right = sides[RIGHT]
-    if right.chunks:
-        sides[RIGHT] = right.flagged(unfit(plan, RIGHT, 0, right.table.combine_chunks().to_batches()[0]), UNFIT)
+    first = 0
+    for chunk in sides[RIGHT].chunks:
+        sides[RIGHT] = sides[RIGHT].flagged(unfit(plan, RIGHT, first, chunk), UNFIT)
+        first += chunk.num_rows
     tasks = tuple(_scaled_task(task, scale) for task in state.tasks)
     waiting = [replace(gone, time=_scaled(gone.time, scale)) for gone in state.waiting]
     marks = Marks(*(None if mark is None else clipped(mark * scale) for mark in state.marks))

@@ -187,14 +187,18 @@ class Step:
         reach = Reach(left.time, left.time, 0, 0)
         if (band.before, band.after) != (None, 0):
             reach = band.reach(left.time, LEFT)
+        high, nobody = reach.high, reach.low > reach.high  # of no row are rows whose reach is beyond 64 bits
+        if nobody.any():
+            high = np.maximum.accumulate(high)
         half = len(left) // 2
-        known = int(right.time.searchsorted(int(reach.high[half - 1]) + reach.forth, "right")) if half else 0
+        known = int(right.time.searchsorted(int(high[half - 1]) + reach.forth, "right")) if half else 0
         last_in_order(
-            left.code, reach.high, np.int64(reach.forth), right.code, right.time, np.int64(half), np.int64(known),
+            left.code, high, np.int64(reach.forth), right.code, right.time, np.int64(half), np.int64(known),
             np.full((2, self.codes + 1), -1), place,
         )  # fmt: skip
         if band.before is not None or (band.after is not None and band.after < 0):  # the partner may be out of reach
             none_before(reach.low, np.int64(reach.back), right.time, place)
+            place[nobody] = -1
         return place
 
     def flush(self) -> None:

@@ -1187,3 +1187,45 @@ def test_watermarks_from_before_the_first_rows_take_no_room(moments: list) -> No
     if isinstance(moments[0], int):
         assert op.push_left(left(10_048, 10_049, k=["a", "a"])).late_left["t"].to_pylist() == [10_048]
         assert other.push(pa.table({"t": [10_048, 10_049]})).late["t"].to_pylist() == [10_048]
+
+
+# --- dictionaries with room for fewer values than there are -----------------------------------------------------------
+
+
+def narrow(values: list[str | None], dictionary: list[str | None] | None = None) -> pa.DictionaryArray:
+    known = values if dictionary is None else dictionary
+    return pa.DictionaryArray.from_arrays(pa.array([known.index(v) for v in values], pa.int8()), pa.array(known))
+
+
+@pytest.mark.parametrize("dictionary", [[f"v{n}" for n in range(100)], ["x", None]])
+@pytest.mark.parametrize("where", [None, pc.field("c") != "v3"])
+def test_rows_that_wait_for_the_other_side_keep_their_dictionaries(dictionary: list, where: pc.Expression) -> None:
+    op = sl.JoinOperator(sl.JoinSpec(["k"], "t", within=(0, 10), where=where, watermark=sl.manual()))
+    values = [[value and f"{part}{value}" for value in dictionary] for part in ("", "b")]
+    for some in values:
+        rows = pa.table({"t": [1] * len(some), "k": range(len(some)), "c": narrow(some)})
+        assert rows_of(op.push_right(rows)) == []
+    out = op.push_left(pa.table({"t": [0], "k": [1]}))
+    assert out.rows["c"].to_pylist() == ([] if where is not None and None in dictionary else [v[1] for v in values])
+    assert op.push_left(pa.table({"t": [0], "k": [0]})).rows["c"].to_pylist() == [some[0] for some in values]
+
+
+def test_dictionaries_stay_when_memory_of_rows_that_are_over_is_freed() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(["k"], "t", within=(0, 10**6), how="semi", watermark=sl.manual()))
+    op.push_left(pa.table({"t": [0], "k": [-1], "c": narrow(["first"])}))
+    for i in range(60):
+        keys = range(i * 100, i * 100 + 100)
+        op.push_left(pa.table({"t": [i] * 100, "k": keys, "c": narrow([f"{i}_{n}" for n in range(100)])}))
+        op.push_right(pa.table({"t": [i] * 99, "k": keys[:-1]}))
+    out = op.push_right(pa.table({"t": [100] * 61, "k": [-1, *range(99, 6000, 100)]}))
+    assert out.rows["c"].to_pylist() == ["first", *(f"{i}_99" for i in range(60))]
+
+
+@pytest.mark.parametrize("match", ["first", "last", "nearest"])
+def test_rows_whose_reach_is_beyond_64_bits_have_no_partner_and_hide_none(match: str) -> None:
+    given = {"on": [], "time": "t", "how": "left", "match": match}
+    found = sl.join(left(100, 200, *[BIG] * 4), right(103, 205), within=(-2, 10), **given)
+    assert found["b"].to_pylist() == [0, 1, None, None, None, None]
+    assert sl.join(left(BIG - 5, BIG - 2), right(BIG), within=(-5, 10), **given)["b"].to_pylist() == [0, None]
+    found = sl.join(left(*[-BIG - 1] * 4, 100, 200), right(95, 190), within=(10, -2), **given)
+    assert found["b"].to_pylist() == [None, None, None, None, 0, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -304,3 +305,23 @@ def test_larger_windows_that_do_not_fit_into_the_type_of_the_parts_are_told() ->
     narrow = parts.set_column(3, "s", parts["s"].cast(pa.decimal128(3, 2)))
     with pytest.raises(ValueError, match=r"window's 's' does not fit into decimal128\(3, 2\), .* as decimal128\(13"):
         sl.rollup(narrow, spec, {"h": sl.tumbling(10)})
+
+
+def test_parts_whose_dictionaries_have_no_room_for_all_keys() -> None:
+    """``aggregate`` gives keys in several chunks then, and an operator of a chain passes them on as well."""
+    names = [[f"user {part} {n}" for n in range(100)] for part in range(2)]
+    days = [
+        pa.table({"t": [100 * at] * 100, "user": pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), some)})
+        for at, some in enumerate(names)
+    ]
+    spec = sl.Spec("t", {"m": sl.tumbling(60)}, {"n": sl.count()}, by="user", watermark=sl.bounded(10**6))
+    hours = {"h": sl.tumbling(600)}
+    parts = sl.aggregate(iter(days), spec)
+    assert parts["user"].num_chunks > 1
+    expected = sorted([*names[0], *names[1]])
+    assert sl.rollup(parts, spec, hours)["user"].to_pylist() == expected
+    op = sl.chain(sl.Operator(spec), sl.Operator(sl.rollup_spec(spec, hours)))
+    found = [op.push(day).windows for day in days] + [op.flush().windows]
+    assert [name for table in found for name in table["user"].to_pylist()] == expected
+    changes = dataclasses.replace(spec, emit="changes", trigger=sl.each_push())
+    assert sl.replay(iter(days), changes).latest()["user"].to_pylist() == sorted(names[0]) + sorted(names[1])
