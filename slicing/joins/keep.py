@@ -26,17 +26,23 @@ def done_by_key(plan: TwoSides, side: int, marks: KeyMarks, codes: int) -> Done:
 
 
 def chosen_still(
-    plan: JoinPlan, left: Side, right: Side, marks: Marks, codes: int, of_keys: KeyMarks
+    plan: JoinPlan, left: Side, right: Side, marks: Marks, codes: int, of_keys: KeyMarks, due: bool = True
 ) -> list[Mask | None]:
     """For each run of the right side, which rows are kept; None means all rows.
 
     A row is evicted once the left watermark has passed its reach and no waiting left row reaches it. With
     ``match="last"`` a row is also evicted once every left row, waiting or to come, may choose a later row of its key.
+    That takes a look at all rows, which is left out if it is not ``due``.
     """
     until = plan.within.done(RIGHT, marks.left)
     done = done_by_key(plan, RIGHT, of_keys, codes) if len(of_keys) else None
     masks = [_reached_or_later(plan, left, run, until, done) for run in right.runs]
-    if plan.spec.match != "last" or marks.left is None or (plan.spec.where is not None and not plan.tests_right):
+    if (
+        not due
+        or plan.spec.match != "last"
+        or marks.left is None
+        or (plan.spec.where is not None and not plan.tests_right)
+    ):
         return masks
     return [
         later if mask is None else mask & later

@@ -27,6 +27,7 @@ NO_KEY = -1  # the code of a row with a null key, which has no partner
 MOST_RUNS = 64  # with more runs, slices become twice as long
 MOST_SLICES = 16  # most slices that one batch may lie in
 SMALL, TINY = 16, 1 << 16  # a chunk below TINY rows and below a sixteenth of the kept rows is merged into the last one
+FEW_ROWS = 1 << 12  # rows that are looked through in each step
 SPARE = 1 << 12  # rows of the payload that may be dead, in addition to as many as are alive
 
 
@@ -101,6 +102,8 @@ class Side:
     least: int = 0  # ticks of the shortest slice; 0: only one slice
     step: int = 0  # ticks of a slice at present
     slices: tuple[Slices, ...] = ()  # partial aggregates in place of rows; in order of arrival
+    seen: int = 0  # rows that were left by the last look through all of them
+    since: int = 0  # steps since then
 
     @staticmethod
     def fresh(step: int) -> Side:
@@ -114,6 +117,16 @@ class Side:
     def nbytes(self) -> int:
         index = sum(run.nbytes for run in self.runs) + sum(part.nbytes for part in self.slices)
         return index + sum(self.sizes) + self.flags.nbytes
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a look through all rows is due: they became an eighth more, or each step since the last look pays for
+        ``FEW_ROWS`` of them."""
+        return self.held <= FEW_ROWS or 8 * (self.held - self.seen) + FEW_ROWS * self.since >= self.held
+
+    def looked_through(self, were: bool) -> Side:
+        """This side after a step, in which all rows were looked through or not."""
+        return replace(self, seen=self.held, since=0) if were else replace(self, since=self.since + 1)
 
     def sliced(self, tables: Iterable[Slices]) -> Side:
         """This side with ``tables`` as its slices."""

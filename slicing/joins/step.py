@@ -128,9 +128,9 @@ class Step:
         for side in (LEFT, RIGHT):
             until = self._until(side, marks, ended)
             if side == RIGHT and self.plan.spec.matches and not ended[LEFT]:
-                of_left = self._by_key[LEFT]
-                kept = chosen_still(self.plan, self.sides[LEFT], self.sides[RIGHT], marks, self.codes, of_left)
-                self.sides[side] = self.sides[side].without(kept)
+                left, right, of_left = self.sides[LEFT], self.sides[RIGHT], self._by_key[LEFT]
+                kept = chosen_still(self.plan, left, right, marks, self.codes, of_left, right.is_due)
+                self.sides[side] = right.without(kept).looked_through(right.is_due)
             elif self._may_leave(side):
                 self.sides[side], gone = self.sides[side].purged(until)
                 for rows in gone:

@@ -138,3 +138,30 @@ def test_of_rows_of_one_time_that_pass_where_with_a_left_row_the_last_is_chosen(
     where = pc.field("b") >= pc.field("least")
     found = sl.join(lefts, rights, on="k", time="t", within=(None, 0), match="last", where=where)
     assert found["b"].to_pylist() == [0, 2]
+
+
+def test_many_rows_are_looked_through_now_and_then() -> None:
+    """A push costs as much as its rows, and rows that later ones replace stay for some pushes only."""
+    keys, spec = 20_000, sl.JoinSpec("k", "t", (None, 0), match="last", how="left", watermark=(sl.bounded(0),) * 2)
+    rights = [pa.table({"t": [10] * keys, "k": range(keys), "b": range(keys)})]
+    lefts = [pa.table({"t": [10], "k": [0]})]
+    for i in range(1, 61):
+        some = range(i * 500, i * 500 + 500)
+        rights.append(pa.table({"t": [10 + i] * 500, "k": [k % keys for k in some], "b": some}))
+        lefts.append(pa.table({"t": [10 + i] * 2, "k": [(i * 500) % keys, (i * 500 + 600) % keys]}))
+    op, found, looks = sl.JoinOperator(spec), [], 0
+    for right, left in zip(rights, lefts, strict=True):
+        out = op.push_right(right)
+        assert out.stats.held <= 9 * keys // 8 + 5000
+        found += [out, op.push_left(left)]
+        looks += op._state.sides[1].since == 0
+    assert 5 < looks < 40
+    burst = pa.table({"t": [100] * 100_000, "k": [7] * 100_000, "b": range(100_000)})
+    found.append(op.push_right(burst))
+    late = [pa.table({"t": [200 + i], "k": [7]}) for i in range(40)]
+    found += map(op.push_left, late)
+    assert found[-1].stats.held < keys + 8192
+    rows = pa.concat_tables([out.rows for out in [*found, op.flush()] if out.rows.num_rows])
+    expected = sl.join(pa.concat_tables([*lefts, *late]), pa.concat_tables([*rights, burst]), spec)
+    order = [("t", "ascending"), ("k", "ascending")]
+    assert rows.sort_by(order).equals(expected.sort_by(order)) and expected["b"].null_count == 0
