@@ -16,7 +16,7 @@ from pyarrow import fs
 from slicing.columns import text_files
 from slicing.columns.common_type import common_type
 from slicing.columns.parquet import old_times
-from slicing.columns.paths import Path, files_of, format_of
+from slicing.columns.paths import Path, files_of, format_of, shown
 
 AT_ONCE = 16  # files whose columns are read at the same time
 
@@ -28,33 +28,32 @@ def dataset_of(paths: Sequence[Path], columns: Sequence[str]) -> ds.Dataset:
     together."""
     found: list[str] = []
     formats: dict[str, str] = {}  # the first file of each format
-    systems: dict[str, fs.FileSystem] = {}
-    base: str | None = None
+    first: fs.FileSystem | None = None
     for path in paths:
-        system, folder, files = files_of(path)
-        systems.setdefault(system.type_name, system)
-        base = folder if len(paths) == 1 else None
+        system, files = files_of(path)
+        first = system if first is None else first
+        if not system.equals(first):
+            raise ValueError(
+                f"data has files of several file systems, {shown(paths[0])} and {shown(path)}; aggregate one at a time"
+            )
         for file in files:
             formats.setdefault(format_of(file), file)
         found += files
     if len(formats) > 1:
         (one, a), (other, b) = list(formats.items())[:2]
         raise ValueError(f"data has files of several formats, {a} ({one}) and {b} ({other}); aggregate one at a time")
-    if len(systems) > 1:
-        raise ValueError(f"data has files of several file systems ({', '.join(systems)}); aggregate one at a time")
-    (format,), (system,) = formats, systems.values()
-    return _opened(found, format, system, base, columns)
+    (format,) = formats
+    assert first is not None
+    return _opened(found, format, first, columns)
 
 
-def _opened(
-    files: list[str], format: str, system: fs.FileSystem, base: str | None, columns: Sequence[str]
-) -> ds.Dataset:
+def _opened(files: list[str], format: str, system: fs.FileSystem, columns: Sequence[str]) -> ds.Dataset:
     kind = text_files.format_of(format) if format in text_files.SIGNS else format
-    found = _dataset(files, format, kind, system, base)
+    found = _dataset(files, format, kind, system)
     schemas = _schemas(found, format)
     if format == "parquet" and _has_old_times(found, schemas):
         in_microseconds = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-        found = _dataset(files, format, in_microseconds, system, base)
+        found = _dataset(files, format, in_microseconds, system)
         schemas = _schemas(found, format)
     if len(files) > 1:
         found = _of_one_schema(found, schemas, columns)
@@ -63,28 +62,26 @@ def _opened(
     return found
 
 
-def _dataset(
-    files: list[str], format: str, kind: ds.FileFormat | str, system: fs.FileSystem, base: str | None
-) -> ds.FileSystemDataset:
+def _dataset(files: list[str], format: str, kind: ds.FileFormat | str, system: fs.FileSystem) -> ds.FileSystemDataset:
     options = {"format": kind, "filesystem": system}
     try:
         folders: ds.Partitioning | str = "hive"
-        keys = _in_folders(files, base)
+        keys = _in_folders(files)
         if keys:  # columns that the files have too: theirs count
             own = ds.dataset(files[0], **options).schema.names
             if not keys.keys().isdisjoint(own):
                 left = pa.schema([(name, type) for name, type in keys.items() if name not in own])
                 folders = ds.partitioning(left, flavor="hive")
-        return ds.dataset(files, partitioning=folders, partition_base_dir=base, **options)
+        return ds.dataset(files, partitioning=folders, **options)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         raise ValueError(f"{files[0]} cannot be read as {format}: {error}") from None
 
 
-def _in_folders(files: Sequence[str], base: str | None) -> dict[str, pa.DataType]:
+def _in_folders(files: Sequence[str]) -> dict[str, pa.DataType]:
     """The columns that the names of folders have, as in ``site=a``, in the types that Arrow gives them."""
     found: dict[str, set[str]] = {}
     for file in files:
-        for name, value in re.findall(r"([^/=]+)=([^/]*)/", file if base is None else file[len(base) :]):
+        for name, value in re.findall(r"([^/=]+)=([^/]*)/", file):
             found.setdefault(unquote(name), set()).add(value)
     whole = re.compile(r"-?\d{1,9}|__HIVE_DEFAULT_PARTITION__")
     return {name: pa.int32() if all(map(whole.fullmatch, values)) else pa.string() for name, values in found.items()}

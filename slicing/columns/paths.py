@@ -26,11 +26,18 @@ _KNOWN = (
 _MAGIC = re.compile(r"[*?\[]")
 
 
-def files_of(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:
-    """The file system, the base folder of partitions (None: no partitions), and the files."""
+def shown(path: Path) -> str:
+    """A path for messages, without a user and a password."""
+    return repr(re.sub(r"(?<=://)[^/@]*@", "", str(path)))
+
+
+def files_of(path: Path) -> tuple[fs.FileSystem, list[str]]:
+    """The file system, and the files."""
     named = os.fspath(path)
     if not isinstance(named, str):
         raise TypeError(f"data must be a path of type str; got {named!r}")
+    if not named.strip():
+        raise ValueError(f"data must be a path, a glob or a URI of files; got {named!r}")
     if named.startswith("file://"):
         named = unquote(named)  # of a URI; Hadoop's paths, file:/x, have no escapes
     elif "://" not in named and not named.startswith("file:"):
@@ -40,14 +47,14 @@ def files_of(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:
         inside = inside.replace(os.sep, "/")
     info = system.get_file_info(inside)
     if info.type == fs.FileType.File:
-        return system, None, [inside]
+        return system, [inside]
     if info.type == fs.FileType.Directory:
         files = [file for file in _below(system, inside, recursive=True) if _known(file)]
         if not files:
-            raise FileNotFoundError(f"folder {str(path)!r} has no files of a known format: {_KNOWN}")
-        return system, inside, files
+            raise FileNotFoundError(f"folder {shown(path)} has no files of a known format: {_KNOWN}")
+        return system, files
     if not _MAGIC.search(inside):
-        raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
+        raise FileNotFoundError(f"there is no file or folder {shown(path)}")
     first = _MAGIC.search(inside)
     assert first is not None
     folder, _, rest = inside[: first.start()].rpartition("/")
@@ -56,8 +63,8 @@ def files_of(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:
     below = _below(system, folder or "/", recursive="/" in rest or "**" in rest)
     files = [file for file in below if pattern.fullmatch(file[len(folder) :].lstrip("/"))]
     if not files:
-        raise FileNotFoundError(f"no file matches {str(path)!r}")
-    return system, folder, files
+        raise FileNotFoundError(f"no file matches {shown(path)}")
+    return system, files
 
 
 def _below(system: fs.FileSystem, folder: str, recursive: bool) -> list[str]:

@@ -27,6 +27,7 @@ from slicing.columns.values import taken
 SMALLEST, LARGEST, ROOM = 1 << 15, 1 << 18, 16 << 20  # least and most rows of a decoded batch, and the most bytes
 READ = 1 << 18  # bytes read from a local file at a time: 17 MB less at the peak than whole row groups, 0.98 of the rate
 CELLS = 1 << 22  # cells of a relation's batch; a batch costs as much as a small table: 365 k rows 66 -> 50 ms of CPU
+REMOTE_FILES = 4  # files of a store that are read at the same time: most of the time is waiting
 WORDS = 32  # bytes assumed for a value of variable width
 
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
@@ -136,6 +137,7 @@ def _of_scanner(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 def _of_dataset(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """Read one file at a time and few batches ahead, so that memory stays bounded for files of any size."""
     import pyarrow.dataset as ds
+    from pyarrow.fs import LocalFileSystem
 
     schema = data.schema
     wanted.check(schema.names)
@@ -149,16 +151,21 @@ def _of_dataset(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     if not type(data).__module__.startswith("pyarrow."):  # another library's dataset may accept fewer options
         return arrow_io.read(data.scanner(columns=columns, filter=inside).to_reader())
     options: dict[str, Any] = {"columns": columns, "filter": inside, "batch_size": _rows(schema, columns)}
-    options |= {"use_threads": wanted.threads > 1, "fragment_readahead": 1, "batch_readahead": 2}
+    ahead = 1 if isinstance(getattr(data, "filesystem", None), LocalFileSystem) else REMOTE_FILES
+    options |= {"use_threads": wanted.threads > 1, "fragment_readahead": ahead, "batch_readahead": 2}
     if wanted.threads == 1:  # glibc keeps freed memory for the next batch (system.heap): 1.2 times mimalloc's rate
         options["memory_pool"] = pa.system_memory_pool()
-    if _reads_local_parquet(data):  # read pages in small pieces, so that whole row groups are not in memory in addition
+    if _reads_local_parquet(data) and _is_whole(data):
+        # read pages in small pieces, so that whole row groups are not in memory in addition
         options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(
             pre_buffer=False, use_buffered_stream=True, buffer_size=READ
         )
-        if wanted.threads == 1 and _is_whole(data):
-            parts = (_of_fragment(one, schema, wanted, options) for one in data.get_fragments(filter=inside))
+        files = data.get_fragments(filter=inside)
+        if wanted.threads == 1:
+            parts = (_of_fragment(one, schema, wanted, options) for one in files)
             return _or_empty(itertools.chain.from_iterable(parts), schema)
+        for one in files:  # footers are read with the dataset's own options, which may have the keys of encrypted files
+            one.ensure_complete_metadata()
     return arrow_io.read(data.scanner(**options).to_reader())
 
 
@@ -262,19 +269,35 @@ def _of_path(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     found = _of_dataset(opened, wanted)
     if isinstance(opened.format, ds.CsvFileFormat):
         found = text_files.as_others_read(found, opened)
-    return _with_path(found, paths)
+    return _with_path(found, paths, opened, list(wanted.columns) or None)
 
 
-def _with_path(found: Iterator[pa.RecordBatch], paths: Sequence[object]) -> Iterator[pa.RecordBatch]:
-    """The batches, with the path in Arrow's errors, such as for a value of another type than the first rows had."""
+def _with_path(
+    found: Iterator[pa.RecordBatch], paths: Sequence[Any], opened: Any, columns: list[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """The batches, with the file in Arrow's errors, such as for a value of another type than the first rows had."""
+    from slicing.columns.paths import shown
+
     try:
         yield from found
     except (pa.ArrowException, OSError) as error:
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        raise ValueError(
-            f"{str(paths[0])!r}{others} cannot be read: {error}; where types differ, open it with "
-            "pyarrow.dataset.dataset(path, format=..., schema=...)"
-        ) from None
+        where = _unreadable(opened, columns) or shown(paths[0]) + others
+        hint = "; where types differ, open it with pyarrow.dataset.dataset(path, format=..., schema=...)"
+        raise ValueError(f"{where} cannot be read: {error}{hint if 'onversion' in str(error) else ''}") from None
+
+
+def _unreadable(opened: Any, columns: list[str] | None) -> str | None:
+    """The local file that cannot be read, which Arrow does not tell: each is read again."""
+    from pyarrow.fs import LocalFileSystem
+
+    for file in opened.get_fragments() if isinstance(opened.filesystem, LocalFileSystem) else ():
+        try:
+            for _ in file.to_batches(schema=opened.schema, columns=columns, use_threads=False):
+                pass
+        except (pa.ArrowException, OSError):
+            return repr(file.path)
+    return None
 
 
 # --- one after the other ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ them is read."""
 
 from __future__ import annotations
 
+import base64
 import gc
 import gzip
 import re
@@ -25,6 +26,7 @@ import pyarrow.csv
 import pyarrow.dataset as ds
 import pyarrow.feather
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 from pyarrow import fs
 
@@ -843,3 +845,91 @@ def test_memory_is_bounded(kind, large):
     windows, counted, grown = map(int, done.stdout.split()[-3:])
     assert (windows, counted) == (12 * 50, 12_000_000)
     assert grown < 150 << 20
+
+
+def test_keys_of_folders_do_not_depend_on_how_files_are_named(tmp_path):
+    for site in "ab":
+        (tmp_path / f"site={site}").mkdir()
+        pq.write_table(pa.table({"t": [1, 2], "v": [1, 2]}), tmp_path / f"site={site}" / "x.parquet")
+    spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="site")
+    one = f"{tmp_path}/site=a"
+    for data in (one, [one], f"{one}/x.parquet", f"{one}/*.parquet", f"{tmp_path}/site=[a]/x.parquet"):
+        assert sl.aggregate(data, spec)["site"].to_pylist() == ["a"], data
+    for data in (tmp_path, [one, f"{tmp_path}/site=b"], f"{tmp_path}/*/x.parquet"):
+        assert sl.aggregate(data, spec)["site"].to_pylist() == ["a", "b"], data
+
+
+def test_paths_of_two_stores_of_one_kind_are_refused(tmp_path, monkeypatch):
+    for name, value in (("one", 1), ("other", 1000)):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"t": [1], "v": [value]}), tmp_path / name / "x.parquet")
+
+    def opened(path):
+        host, _, inside = path.removeprefix("store://user:secret@").partition("/")
+        return fs.SubTreeFileSystem(str(tmp_path / host), fs.LocalFileSystem()), inside
+
+    monkeypatch.setattr("slicing.columns.paths.filesystem", opened)
+    spec = sl.Spec("t", {"w": sl.whole()}, {"s": sl.sum("v")})
+    paths = [f"store://user:secret@{host}/x.parquet" for host in ("one", "other")]
+    assert [sl.aggregate(path, spec)["s"].to_pylist() for path in paths] == [[1], [1000]]
+    with pytest.raises(
+        ValueError, match=r"several file systems, 'store://one/x\.parquet' and 'store://other/x\.parquet'"
+    ):
+        sl.aggregate(paths, spec)
+    with pytest.raises(FileNotFoundError, match=r"no file or folder 'store://one/y\.parquet'"):
+        sl.aggregate(paths[0].replace("x.", "y."), spec)
+
+
+@pytest.mark.parametrize("path", ["", " ", [""]])
+def test_an_empty_path_is_not_the_working_directory(path):
+    with pytest.raises(ValueError, match=r"data must be a path, a glob or a URI of files; got ' ?'"):
+        sl.aggregate(path, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_names_the_file_that_cannot_be_read(tmp_path, threads):
+    for name in ("a", "b", "c"):
+        table = pa.table(
+            {"t": pa.array(np.arange(50_000)), "v": pa.array(np.random.default_rng(1).normal(size=50_000))}
+        )
+        pq.write_table(table, tmp_path / f"{name}.parquet", use_dictionary=False)
+    damaged = bytearray((tmp_path / "b.parquet").read_bytes())
+    damaged[1000:3000] = bytes(2000)
+    (tmp_path / "b.parquet").write_bytes(damaged)
+    spec = sl.Spec("t", {"w": sl.whole()}, {"s": sl.sum("v"), "n": sl.max("t")})
+    with pytest.raises(ValueError, match=r"b\.parquet' cannot be read: ") as found:
+        sl.aggregate(tmp_path, spec, threads=threads)
+    assert "where types differ" not in str(found.value)
+
+
+class Plainly(encryption.KmsClient):
+    def __init__(self, _):
+        super().__init__()
+
+    def wrap_key(self, key, _):
+        return base64.b64encode(key)
+
+    def unwrap_key(self, key, _):
+        return base64.b64decode(key)
+
+
+@pytest.mark.parametrize("threads", [1, 2, None])
+@pytest.mark.parametrize("plain_footer", [False, True])
+def test_datasets_of_encrypted_files(tmp_path, threads, plain_footer):
+    table, keys = pa.table({"t": range(1000), "v": range(1000)}), encryption.CryptoFactory(Plainly)
+    kms = encryption.KmsConnectionConfig()
+    how = encryption.EncryptionConfiguration(footer_key="f", column_keys={"c": ["v"]}, plaintext_footer=plain_footer)
+    for name in ("a", "b"):
+        written = {"encryption_properties": keys.file_encryption_properties(kms, how)}
+        with pq.ParquetWriter(tmp_path / f"{name}.parquet", table.schema, **written) as writer:
+            writer.write_table(table)
+    known = ds.ParquetDecryptionConfig(keys, kms, encryption.DecryptionConfiguration())
+    options = ds.ParquetFragmentScanOptions(decryption_config=known)
+    spec = sl.Spec("t", {"w": sl.whole()}, {"s": sl.sum("v")})
+
+    def opened():
+        return ds.dataset(tmp_path, format=ds.ParquetFileFormat(default_fragment_scan_options=options))
+
+    assert sl.aggregate(opened(), spec, threads=threads)["s"].to_pylist() == [2 * 499_500]
+    some = opened().filter(ds.field("t") >= 10)
+    assert sl.aggregate(some, spec, threads=threads)["s"].to_pylist() == [2 * (499_500 - 45)]
