@@ -187,7 +187,8 @@ class Operator(TakesTurns):
         Parameters
         ----------
         watermark
-            A time, or None.
+            A time, or None: a datetime, a date, an ISO string, numpy's datetime or, for a time column of integers, a
+            whole number. One without a zone is in UTC if the time column has a zone.
         marks : table, optional
             Watermarks of single keys: the key columns and the time column, one row per key. A null time says that no
             more rows of the key will come. A key's watermark is the larger of the stream's watermark and its own mark.
@@ -376,7 +377,8 @@ class Operator(TakesTurns):
     def add_window(self, name: str, window: ContextFreeWindow | RowWindow | Window) -> None:
         """Ask for one more window type from now on. ``spec`` then has it.
 
-        Windows that have missed rows, and windows that are over already, are never emitted. :meth:`complete_from` tells
+        Windows that have missed rows, and windows that are over already, are never emitted. With
+        ``allowed_lateness`` a window is over that long after its end. :meth:`complete_from` tells
         from when on windows are complete. The first complete window depends on the type:
 
         - windows between edges: may have begun before now, if slices hold all its rows;

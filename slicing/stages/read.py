@@ -149,7 +149,8 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
 def too_far(plan: Plan, time: int) -> str:
     found, first, last = (plan.measure.value(word) for word in (time, -LIMIT, LIMIT))
     unit = " units" if plan.measure.is_integer else f" in a column of type {plan.measure.type}"
-    return f"time column {plan.spec.time!r} holds {found}; times must lie between {first} and {last}{unit}"
+    to_do = ": cast it to timestamp[us]" if plan.measure.word_ns == 1 and not plan.measure.is_integer else ""
+    return f"time column {plan.spec.time!r} holds {found}; times must lie between {first} and {last}{unit}{to_do}"
 
 
 def _too_far_apart(plan: Plan, first: int, last: int) -> str:

@@ -626,7 +626,8 @@ ROWS = {
     ),
     "push(spec(windows={'w': sl.tumbling('1h')}), rows(t=times(pa.timestamp('ns'), 0, 7 << 60)))": (
         "ValueError: time column 't' holds 2225-09-28T23:48:52.247928832; times must lie between "
-        "1750-10-17T00:09:32.358918144 and 2189-03-16T23:50:27.641081856 in a column of type timestamp[ns]"
+        "1750-10-17T00:09:32.358918144 and 2189-03-16T23:50:27.641081856 in a column of type timestamp[ns]: "
+        "cast it to timestamp[us]"
     ),
     "push(spec(), rows(t=[-(1 << 62), 1 << 62]))": (
         "ValueError: time column 't' holds -4611686018427387904 and 4611686018427387904; the times of a batch and the "
