@@ -6,6 +6,11 @@ looks for cells that every trigger has reported. Both change a draft of the stat
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
 from slicing.cells.table import Cells
 from slicing.closing.panes import Kept
 from slicing.lifecycle.state import State
@@ -20,12 +25,13 @@ def put_apart(state: State, cells: Cells, judged: int) -> None:
     if not len(cells):
         return
     more = Apart(store_for(state.plan).beside(cells), judged, state.epoch)
+    state.apart = with_cells(state.apart, more, partial(_alike, state.plan))
 
-    def alike(one: int, other: int) -> bool:
-        low, high = sorted((one, other))
-        return not state.plan.edges.any_between(low, high)
 
-    state.apart = with_cells(state.apart, more, alike)
+def _alike(plan: Plan, one: int, other: int) -> bool:
+    """Whether no edge lies between two watermarks."""
+    low, high = sorted((one, other))
+    return not plan.edges.any_between(low, high)
 
 
 def settle(state: State, reached: int, kept: Kept | None = None) -> None:
@@ -35,9 +41,9 @@ def settle(state: State, reached: int, kept: Kept | None = None) -> None:
     done: list[Cells] = []
     if not state.apart:
         return
-    fired = min([state.fired.get(plan.names[number], -1) for number in plan.early.fired_numbers], default=None)
+    fired = sorted({state.fired.get(plan.names[number], -1) for number in plan.early.fired_numbers})
     for known in state.apart:
-        all_fired = fired is None or known.epoch <= fired
+        all_fired = not fired or known.epoch <= fired[0]
         if all_fired and (known.judged == BEGIN or _all_passed(plan, known, reached)):
             done += known.store.runs
         elif known.store.runs:
@@ -48,7 +54,26 @@ def settle(state: State, reached: int, kept: Kept | None = None) -> None:
     else:
         for run in done:
             state.store = state.store.add(run)
-    state.apart = tuple(left)
+    state.apart = _together(plan, left, fired) if fired else tuple(left)
+
+
+def _together(plan: Plan, apart: Sequence[Apart], fired: Sequence[int]) -> tuple[Apart, ...]:
+    """Cells that the same triggers have reported, together. ``fired``: when triggers last fired, ascending."""
+    pieces = [
+        replace(known, epoch=fired[at]) for known in apart if (at := bisect_left(fired, known.epoch)) < len(fired)
+    ]
+    found = [known for known in apart if known.epoch > fired[-1]]  # which none has reported
+    for known in sorted(pieces, key=lambda piece: (piece.epoch, piece.judged)):
+        if found and found[-1].epoch == known.epoch and _are_alike(plan, found[-1], known):
+            found[-1] = found[-1].added(known)
+        else:
+            found.append(known)
+    return tuple(found)
+
+
+def _are_alike(plan: Plan, one: Apart, other: Apart) -> bool:
+    behind = one.judged > BEGIN
+    return behind == (other.judged > BEGIN) and (not behind or _alike(plan, one.judged, other.judged))
 
 
 def _all_passed(plan: Plan, known: Apart, reached: int) -> bool:

@@ -16,7 +16,8 @@ from slicing.windows.bounds import BEGIN
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Cells of rows that were judged by the same watermark (BEGIN: not behind it) and came since the same firing."""
+    """Cells of rows that were judged by the same watermark (BEGIN: not behind it), which the same triggers have
+    reported: those that last fired at ``epoch`` or later."""
 
     store: Store
     judged: int
@@ -24,6 +25,12 @@ class Apart:
 
     def but(self, store: Store) -> Apart:
         return Apart(store, self.judged, self.epoch)
+
+    def added(self, more: Apart) -> Apart:
+        store = self.store
+        for run in more.store.runs:
+            store = store.add(run)
+        return self.but(store)
 
 
 def with_cells(apart: tuple[Apart, ...], more: Apart, alike: Callable[[int, int], bool]) -> tuple[Apart, ...]:
@@ -36,8 +43,5 @@ def with_cells(apart: tuple[Apart, ...], more: Apart, alike: Callable[[int, int]
         if known.epoch != more.epoch or behind != (more.judged > BEGIN):
             continue
         if not behind or alike(known.judged, more.judged):
-            store = known.store
-            for run in more.store.runs:
-                store = store.add(run)
-            return (*apart[:at], known.but(store), *apart[at + 1 :])
+            return (*apart[:at], known.added(more), *apart[at + 1 :])
     return (*apart, more)

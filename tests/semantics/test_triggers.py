@@ -957,3 +957,20 @@ def test_parts_of_a_landmark_with_late_rows_add_up(seed: int) -> None:
             *window, part, _ = row.values()
             found[*window] = found.get((*window,), 0) + part
     assert sorted((*window, total) for window, total in found.items()) == wanted
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
+def test_a_trigger_that_fires_seldom_does_not_hold_up_one_that_fires_often(emit: str) -> None:
+    """What the same triggers have reported is kept together, however many pushes it came with."""
+    windows = {"seldom": sl.tumbling(10**6), "often": sl.tumbling(10**6)}
+    spec = sl.Spec("t", windows, {"n": sl.count()}, by="k", emit=emit,
+                   trigger={"seldom": sl.by_hand(), "often": sl.each_push()})  # fmt: skip
+    op, late = sl.Operator(spec), 0
+    for i in range(200):
+        rows = pa.table({"t": [10 * i + n for n in range(5)], "k": [(3 * i + n) % 50 for n in range(5)]})
+        late += op.push(rows).windows.num_rows
+        assert op._now is not None and len(op._now.apart) <= 1
+        if i == 100:
+            assert op.fire("seldom").windows.num_rows >= 50
+    totals = [row["n"] for row in op.fire("seldom").windows.to_pylist() if row.get("op", "+") == "+"]
+    assert sum(totals) == (5 * 99 if emit == "parts" else 5 * 200)
