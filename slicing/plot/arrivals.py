@@ -43,13 +43,14 @@ def progress(outputs: Iterable[Output], data: object = None, time: str | None = 
     [('watermark', 4), ('watermark', 12), ('watermark', 12), ('window', 10), ('window', 20)]
     """
     alt = altair()
-    found = list(outputs)
+    found = list(outputs) if isinstance(outputs, Iterable) else []
     if not found or not all(isinstance(out, Output) for out in found):
-        raise TypeError("progress takes the outputs of an operator, a list of at least one sl.Output")
+        kind = type(outputs).__name__
+        raise TypeError(f"progress takes the outputs of an operator, a list of at least one sl.Output; got {kind}")
     if "window_start" not in found[0].windows.column_names:
         raise ValueError("progress draws windows from their start, which wide outputs have not; use layout='long'")
-    type = found[0].windows.schema.field("window_start").type
-    measure = Measure.of(type, "time")
+    time_type = found[0].windows.schema.field("window_start").type
+    measure = Measure.of(time_type, "time")
     at = np.cumsum([0, *(out.stats.rows for out in found)])
     width = max(int(at[-1]), 1)
     marks = [_arrivals("watermark", *_steps(found, at, measure))]
@@ -62,12 +63,12 @@ def progress(outputs: Iterable[Output], data: object = None, time: str | None = 
         names = out.windows["window"].to_pylist()
         marks.append(_arrivals("window", [low] * n, [high] * n, start, end, names, pane))
         if out.late.num_rows:
-            late = ticks_of(out.late[_time_column(out.late, type, time)].drop_null())
+            late = ticks_of(out.late[_time_column(out.late, time_type, time)].drop_null())
             marks.append(_arrivals("late", [high] * late.size, [high] * late.size, late, late))
     seen = 0
     for batch in () if data is None else batches(data):
         rows = pa.Table.from_batches([batch])
-        column = rows[_time_column(rows, type, time)]
+        column = rows[_time_column(rows, time_type, time)]
         place = seen + np.flatnonzero(column.is_valid())
         ticks = ticks_of(column.drop_null())
         marks.append(_arrivals("row", place, place, ticks, ticks))

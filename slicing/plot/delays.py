@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from slicing.times.measure import Measure
 BOUNDS = ("0s", "1s", "5s", "15s", "30s", "1m", "5m", "15m", "1h", "6h", "1d", "7d")
 
 
-def lateness(data: object, time: str, bounds: Sequence[object] | None = None) -> Chart:
+def lateness(data: object, time: str, bounds: object = None) -> Chart:
     """Draw which share of rows would be behind the watermark of ``bounded(delay)``, for several delays.
 
     Parameters
@@ -29,8 +29,8 @@ def lateness(data: object, time: str, bounds: Sequence[object] | None = None) ->
     time
         The time column.
     bounds
-        Delays, as in ``bounded``. If left out: usual delays up to the first one that no row exceeds; for an integer
-        column, 0 and the quantiles 0.5, 0.9, 0.99, 0.999 and 1 of how far rows are behind.
+        A delay, as in ``bounded``, or a list of delays. If left out: usual delays up to the first one that no row
+        exceeds; for an integer column, 0 and the quantiles 0.5, 0.9, 0.99, 0.999 and 1 of how far rows are behind.
 
     Returns
     -------
@@ -59,7 +59,8 @@ def lateness(data: object, time: str, bounds: Sequence[object] | None = None) ->
     if measure is None or not behind:
         raise ValueError(f"lateness needs rows with a time in column {time!r}; there are none")
     lag = np.sort(np.concatenate(behind))
-    spans = _likely_bounds(lag, measure) if bounds is None else [bounded(bound).delay for bound in bounds]
+    given = bounds if isinstance(bounds, Iterable) and not isinstance(bounds, str) else [bounds]
+    spans = _likely_bounds(lag, measure) if bounds is None else [bounded(bound).delay for bound in given]
     ticks = np.array([measure.ticks(span, "bounds") for span in spans])
     late = lag.size - np.searchsorted(lag, ticks, "right")
     table = pa.table({"bound": [str(span) for span in spans], "late": late, "share": late / lag.size})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from slicing.columns.values import is_text
+from slicing.columns.key_columns import check_key_type
+from slicing.plot.lines import BOUNDS, REPORT, WINDOW, is_number, keys_of, last_results, names_of, revisions_of
 from slicing.plot.shared import COLORS, WIDTH, Chart, altair, joined, ticks_of, timed
 from slicing.times.measure import Measure
 
@@ -22,9 +22,11 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
         The windows of :func:`slicing.aggregate` or of outputs, long or wide. If a window was emitted several times
         (``revision``, ``op``), its last result is drawn.
     y
-        The aggregate. If left out, the first column of numbers after the window's columns.
+        The aggregate, a column of numbers. If left out, the first column of numbers that is no key.
     by
-        The key columns. If left out, all columns of text.
+        The key columns. If left out, they are found: the fewest first columns after those of the window, with which no
+        result of a window occurs twice. Columns of text right behind them are part of a line's name if they split no
+        line. Where other columns are keys (as a number that sessions do not need to be told apart), give ``by``.
 
     Returns
     -------
@@ -41,27 +43,19 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     ['ten · a', 'ten · b', 'ten · a']
     """
     alt = altair()
-    table = pa.table(table)
-    fixed = ("window", "window_start", "window_end", "rank_start", "rank_end", "revision", "op")
-    others = [field for field in table.schema if field.name not in fixed]
+    table = _table_of(table)
+    others = [name for name in table.column_names if name not in (*WINDOW, *REPORT, *revisions_of(table))]
     if "window_end" not in table.column_names or not others:
         raise ValueError(f"results takes a table of windows; got one with the columns {', '.join(table.column_names)}")
-    texts = [f.name for f in others if is_text(f.type) or pa.types.is_dictionary(f.type)]
-    keys = texts if by is None else [by] if isinstance(by, str) else list(by)
-    numbers = [f.name for f in others if f.name not in keys and _is_number(f.type)]
-    if y is None and not numbers:
-        raise ValueError(f"results needs y=, the name of a column of numbers; there is none in {', '.join(keys)}")
-    y = numbers[0] if y is None else y
-    for name in (y, *keys):
-        if name not in table.column_names:
-            raise ValueError(
-                f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}"
-            )
-    named = [name for name in fixed[:3] if name in table.column_names]  # wide results have only the end
-    table = _last_results(table, [*named, *keys], y)
-    series = pa.array(joined(table, [*(name for name in named if name == "window"), *keys]), pa.string())
+    given = None if by is None else _names(by)
+    _check_columns(table, y, given or [])
+    keys = keys_of(table, others, y) if given is None else given
+    y = _first_number(table, others, keys) if y is None else y
+    names = names_of(table, others, keys, y) if given is None else given
+    table = last_results(table, keys, y)
+    series = pa.array(joined(table, [*(["window"] if "window" in table.column_names else []), *names]), pa.string())
     measure = Measure.of(table.schema.field("window_end").type, "window_end")
-    bounds = [name for name in named if name != "window"]
+    bounds = [name for name in BOUNDS if name in table.column_names]  # wide results have only the end
     ticks = {name: pa.array(ticks_of(table[name], ticks_of(table["window_end"])), pa.int64()) for name in bounds}
     for name, column in ticks.items():
         table = table.set_column(table.column_names.index(name), name, column)
@@ -83,18 +77,45 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     )
 
 
-def _last_results(table: pa.Table, names: list[str], y: str) -> pa.Table:
-    """The last result of each window; windows whose last result was retracted are left out."""
-    changes = "op" in table.column_names
-    if not changes and not any(name.partition("_")[0] == "revision" for name in table.column_names):
-        return table
-    kept = [y, *(["op"] if changes else [])]
-    last = table.group_by(names, use_threads=False).aggregate([(name, "last") for name in kept])
-    last = last.rename_columns(
-        [name.removesuffix("_last") if name not in names else name for name in last.column_names]
-    )
-    return last.filter(pc.equal(last["op"], "+")).drop_columns("op") if changes else last
+def _table_of(given: Any) -> pa.Table:
+    try:
+        return pa.table(given)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "results takes one table of windows: the result of sl.aggregate, out.windows of an output, or "
+            f"pa.concat_tables(out.windows for out in outputs); got {type(given).__name__}"
+        ) from error
 
 
-def _is_number(type: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
+def _names(by: object) -> list[str]:
+    if isinstance(by, str):
+        return [by]
+    if not isinstance(by, Iterable):
+        raise TypeError(f"by must be the name of a column or a list of names; got {by!r}")
+    return list(dict.fromkeys(by))
+
+
+def _check_columns(table: pa.Table, y: str | None, keys: Sequence[str]) -> None:
+    """Raise unless ``y`` is a column of numbers, and ``keys`` are columns that can be keys."""
+    for name in (*([] if y is None else [y]), *keys):
+        if name not in table.column_names:
+            raise ValueError(
+                f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}"
+            )
+    for name in keys:
+        check_key_type(name, table.schema.field(name).type)
+    type = None if y is None else table.schema.field(y).type
+    if type is not None and not (is_number(type) or pa.types.is_boolean(type)):
+        known = [field.name for field in table.schema if is_number(field.type)]
+        raise ValueError(
+            f"y must be a column of numbers; column {y!r} has type {type}"
+            + (f", and the columns of numbers are {', '.join(known)}" if known else "")
+        )
+
+
+def _first_number(table: pa.Table, others: Sequence[str], keys: Sequence[str]) -> str:
+    for name in others:
+        if name not in keys and is_number(table.schema.field(name).type):
+            return name
+    types = ", ".join(f"{name!r} of type {table.schema.field(name).type}" for name in others)
+    raise ValueError(f"results needs y=, the name of a column of numbers; there is none that is no key among {types}")

@@ -172,6 +172,82 @@ def test_results_are_the_last_ones(emit):
     ]
 
 
+def emitted(spec: sl.Spec, *pushes: dict) -> pa.Table:
+    """All results of some pushes, in order."""
+    op = sl.Operator(spec)
+    outs = [*(op.push(pa.table(rows)) for rows in pushes), op.flush()]
+    return pa.concat_tables(out.windows for out in outs)
+
+
+def lines(chart: alt.Chart, y: str = "n") -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, list[tuple[int, float]]] = {}
+    for row in chart.data.to_pylist():
+        found.setdefault(row["series"], []).append((row["window_end"], row[y]))
+    return {name: sorted(points) for name, points in found.items()}
+
+
+@pytest.mark.parametrize("emit", ["final", "updates", "changes"])
+def test_keys_that_are_numbers_have_lines_of_their_own(emit):
+    lateness = {} if emit == "final" else {"allowed_lateness": 99}
+    spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, by="g", emit=emit, **lateness)
+    table = emitted(spec, {"t": [1, 2, 3], "g": [7, 8, 9]}, {"t": [4, 15], "g": [9, 9]})
+    assert lines(sl.plot.results(table)) == {
+        "ten · 7": [(10, 1.0)],
+        "ten · 8": [(10, 1.0)],
+        "ten · 9": [(10, 2.0), (20, 1.0)],
+    }
+
+
+def test_early_results_are_on_the_line_of_their_window():
+    aggs = {"st": sl.last("st"), "n": sl.count(), "end": sl.last("st")}
+    spec = sl.Spec("t", {"ten": sl.tumbling(10)}, aggs, by="k", emit="updates", trigger=sl.every(5))
+    rows = {"t": [1, 2, 7, 12, 19, 31], "k": list("abaaab"), "st": list("uvwxyz")}
+    table = emitted(spec, rows)
+    assert set(table["timing"].to_pylist()) == {"early", "on_time"}
+    assert lines(sl.plot.results(table)) == {
+        "ten · a": [(10, 2.0), (20, 2.0)],
+        "ten · b": [(10, 1.0), (40, 1.0)],
+    }
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("emit", ["updates", "changes"])
+def test_text_that_is_an_aggregate_splits_no_line(emit, first):
+    aggs = {"n": sl.count(), "st": sl.last("st")}
+    aggs = dict(reversed(aggs.items())) if first else aggs
+    spec = sl.Spec("t", {"ten": sl.tumbling(10)}, aggs, emit=emit, allowed_lateness=99)
+    table = emitted(spec, {"t": [1, 12], "st": ["u", "v"]}, {"t": [3, 25], "st": ["w", "x"]}, {"t": [13], "st": ["y"]})
+    found = sl.plot.results(table)
+    assert lines(found) == {"ten": [(10, 2.0), (20, 2.0), (30, 1.0)]}
+    assert found.data["st"].to_pylist() == ["w", "y", "x"]
+    again = sl.plot.results(table, by="st")
+    assert set(again.data["series"].to_pylist()) == {f"ten · {st}" for st in table["st"].to_pylist()} - (
+        {"ten · u", "ten · v"} if emit == "changes" else set()
+    )
+
+
+def test_keys_that_no_window_needs_have_lines_of_their_own():
+    spec = sl.Spec("t", {"s": sl.session(3)}, {"n": sl.count(), "st": sl.last("k")}, by="k")
+    table = sl.aggregate(pa.table({"t": [1, 5, 11, 17], "k": list("abab")}), spec)
+    assert lines(sl.plot.results(table)) == {"s · a": [(4, 1.0), (14, 1.0)], "s · b": [(8, 1.0), (20, 1.0)]}
+    two = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, by=["k", "room"])
+    table = sl.aggregate(pa.table({"t": [1, 5, 11], "k": list("aba"), "room": list("xyx")}), two)
+    assert lines(sl.plot.results(table)) == {"ten · a · x": [(10, 1.0), (20, 1.0)], "ten · b · y": [(10, 1.0)]}
+
+
+def test_a_last_result_without_a_value_is_drawn_without_one():
+    table = pa.table(
+        {"window": ["w", "w"], "window_start": [0, 0], "window_end": [9, 9], "n": [4, None], "revision": [0, 1]}
+    )
+    assert sl.plot.results(table).data["n"].to_pylist() == [None]
+
+
+def test_windows_at_rows_of_equal_time_are_told_apart_by_their_ranks():
+    spec = sl.Spec("t", {"two": sl.rows(2)}, {"n": sl.count()}, emit="changes", allowed_lateness=9)
+    table = emitted(spec, {"t": [1] * 6 + [30]})
+    assert table.num_rows == 3 and sl.plot.results(table).data.num_rows == table.num_rows
+
+
 @pytest.mark.parametrize("emit", ["final", "updates"])
 def test_wide_results_are_lines_of_keys(emit):
     windows = {"five": sl.tumbling(5), "ten": sl.tumbling(10)}
@@ -204,6 +280,8 @@ def test_lateness_is_that_of_rows_pushed_one_by_one():
     usual = sl.plot.lateness(data, "at").data.to_pylist()
     assert usual[0]["bound"] == "0s" and usual[-1]["late"] == 0 < usual[-2]["late"]
     assert sl.plot.lateness(pa.table({"t": [5, 9, 1]}), "t").data["bound"].to_pylist() == ["0", "8"]
+    assert sl.plot.lateness(data, "at", bounds="1s").data.to_pylist() == chart.data.to_pylist()[2:3]
+    assert sl.plot.lateness(pa.table({"t": [5, 9, 1]}), "t", bounds=4).data["late"].to_pylist() == [1]
 
 
 def of_batch(batch: int) -> SimpleNamespace:
@@ -261,6 +339,7 @@ def test_without_altair_it_is_said_how_to_get_it(monkeypatch):
         sl.plot.lateness(READINGS, "ts")
 
 
+NAMED = pa.table({"window": ["w"], "window_start": [0], "window_end": [9], "st": ["on"]})
 REFUSED = {
     "spec": (
         lambda: sl.plot.timeline(READINGS, "ts"),
@@ -276,6 +355,30 @@ REFUSED = {
         lambda: sl.plot.results(sl.aggregate(READINGS, SPEC), y="total"),
         "column 'total' is missing in the results; their columns are window, ",
     ),
+    "y, text": (
+        lambda: sl.plot.results(sl.aggregate(READINGS, SPEC), y="sensor"),
+        "y must be a column of numbers; column 'sensor' has type string, and the columns of numbers are n, max",
+    ),
+    "y, parts": (
+        lambda: sl.plot.results(NAMED.append_column("m", pa.array([{"a": 1}])), y="m"),
+        "y must be a column of numbers; column 'm' has type struct<a: int64>",
+    ),
+    "no y": (
+        lambda: sl.plot.results(NAMED),
+        "results needs y=, the name of a column of numbers; there is none that is no key among 'st' of type string",
+    ),
+    "no name": (lambda: sl.plot.results(NAMED, by=5), "by must be the name of a column or a list of names; got 5"),
+    "by": (
+        lambda: sl.plot.results(NAMED.append_column("m", pa.array([[1]])), by="m"),
+        "by column 'm' has type list<item: int64>, which cannot be a key",
+    ),
+    "tables": (
+        lambda: sl.plot.results([NAMED]),
+        "results takes one table of windows: the result of sl.aggregate, out.windows of an output, or pa.concat_tables("
+        "out.windows for out in outputs); got list",
+    ),
+    "an output": (lambda: sl.plot.results(stream()[1][0]), "results takes one table of windows: the result of sl.aggr"),
+    "one output": (lambda: sl.plot.progress(stream()[1][0]), "a list of at least one sl.Output; got Output"),
     "time": (lambda: sl.plot.lateness(READINGS, "tz"), "column 'tz' is missing in the data; its columns are ts, "),
     "none": (lambda: sl.plot.lateness(READINGS.slice(0, 0), "ts"), "lateness needs rows with a time in column 'ts'"),
 }
