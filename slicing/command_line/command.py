@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pyarrow as pa
+from pyarrow import fs
 
 from slicing.api import aggregate
+from slicing.columns.paths import files_of
 from slicing.columns.sources import ALL, Wanted, batches
+from slicing.columns.values import decoded
 from slicing.command_line import demo
 from slicing.command_line.warm import warm
 from slicing.explain import explain
@@ -54,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         status: int = options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -122,6 +126,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
 
 def _aggregate(options: argparse.Namespace) -> int:
     write = _writer(options.out)
+    _check_kept(options.data, options.out)
     spec = _query(options)
     between = options.between and tuple(None if word in ("", "-") else _value(word) for word in options.between)
     arguments = {"threads": options.threads, "layout": options.layout, "progress": options.progress}
@@ -130,6 +135,7 @@ def _aggregate(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    _check_stdout()
     spec = _query(options)
     if options.toml:
         print(spec.to_toml(), end="")
@@ -234,11 +240,15 @@ def _value(word: str) -> object:
 def _writer(path: str | None) -> Callable[[pa.Table], None]:
     """A function that writes a table. Raises before anything is computed if the ending does not say the format."""
     if path is None:
+        _check_stdout("; write --out windows.parquet")
         return lambda table: _write_csv(table, sys.stdout.buffer, ",")
+    if os.path.isdir(path):
+        raise ValueError(f"--out must be a file; {path!r} is a folder")
     format = _ENDINGS.get(os.path.splitext(path)[1].lower())
     if format is None:
         raise ValueError(f"--out must end in {', '.join(_ENDINGS)}, which says the format; got {path!r}")
-    if not os.path.isdir(folder := os.path.dirname(path) or "."):
+    path = os.path.realpath(path)  # a symbolic link stays
+    if not os.path.isdir(folder := os.path.dirname(path)):
         raise ValueError(f"--out is in the folder {folder!r}, which does not exist")
 
     def write(table: pa.Table) -> None:
@@ -254,15 +264,44 @@ def _writer(path: str | None) -> Callable[[pa.Table], None]:
     return write
 
 
+def _check_stdout(advice: str = "") -> None:
+    if sys.stdout is None:
+        raise ValueError(f"standard output is closed, so that nothing can be printed{advice}")
+
+
+def _check_kept(data: Sequence[str], out: str | None) -> None:
+    """Raise if ``out`` is a file of the data, which it would replace."""
+    if out is None or not os.path.exists(out):
+        return
+    for path in data:
+        system, _, files = files_of(path)
+        for file in files if isinstance(system, fs.LocalFileSystem) else ():
+            if os.path.samefile(file, out):
+                raise ValueError(f"--out {out!r} would replace the file {file!r} of the data; name another file")
+
+
 def _write_csv(table: pa.Table, file: Any, delimiter: str) -> None:
     from pyarrow import csv
 
-    for field in table.schema:
-        if pa.types.is_nested(field.type):
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        nested = pa.types.is_nested(column.type)
+        if nested or not _is_text(column):
+            which = "" if nested else " with values that are not UTF-8"
             raise ValueError(
-                f"column {field.name!r} has type {field.type}, which CSV cannot hold; write --out windows.parquet"
+                f"column {name!r} has type {column.type}{which}, which CSV cannot hold; write --out windows.parquet"
             )
     csv.write_csv(table, file, csv.WriteOptions(delimiter=delimiter, quoting_style="needed"))
+
+
+def _is_text(column: pa.ChunkedArray) -> bool:
+    """Whether bytes are UTF-8; other columns always have a text."""
+    type = decoded(column.type)
+    if pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_fixed_size_binary(type):
+        try:
+            column.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            return False
+    return True
 
 
 def _write_parquet(table: pa.Table, file: Any) -> None:

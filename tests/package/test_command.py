@@ -187,6 +187,74 @@ def test_a_failure_leaves_the_file_that_was_there(files, tmp_path, capsys):
     assert status == 2 and out.read_text() == "before" and os.listdir(tmp_path) == ["windows.csv"]
 
 
+@pytest.mark.parametrize("type", [pa.binary(), pa.large_binary(), pa.binary(2), pa.dictionary(pa.int32(), pa.binary())])
+def test_bytes_are_written_as_csv_if_they_are_text(type, tmp_path, capfdbinary):
+    query = ["--time", "t", "--by", "k", "--window", "w=tumbling:10", "--agg", "n=count"]
+    for key, name in ((b"ab", "text"), (b"\xffb", "bytes")):
+        keys = pa.array([key, b"cd"]).cast(type) if not pa.types.is_dictionary(type) else pa.array([key, b"cd"])
+        keys = keys.dictionary_encode() if pa.types.is_dictionary(type) else keys
+        pq.write_table(pa.table({"t": [1, 2], "k": keys}), tmp_path / f"{name}.parquet")
+    assert main(["aggregate", str(tmp_path / "text.parquet"), *query]) == 0
+    assert b"ab" in capfdbinary.readouterr().out
+    assert main(["aggregate", str(tmp_path / "bytes.parquet"), *query]) == 2
+    said = capfdbinary.readouterr()
+    assert said.out == b"" and b"with values that are not UTF-8, which CSV cannot hold; write --out" in said.err
+    assert b"column 'k' has type" in said.err
+
+
+def test_a_closed_standard_output(files, tmp_path):
+    def run(*arguments: object) -> tuple[int, str]:
+        command = [sys.executable, "-m", "slicing", *map(str, arguments)]
+        done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, timeout=120)
+        return done.returncode, done.stderr
+
+    closed = "standard output is closed, so that nothing can be printed"
+    assert run("aggregate", files / "all.csv", *ONE) == (
+        2,
+        f"slicing aggregate: {closed}; write --out windows.parquet\n",
+    )
+    assert run("explain", *ONE) == (2, f"slicing explain: {closed}\n")
+    assert run("aggregate", files / "all.csv", *ONE, "--out", tmp_path / "o.csv") == (0, "")
+    assert pa.csv.read_csv(tmp_path / "o.csv").column_names == ["window", "window_start", "window_end", "n"]
+
+
+@pytest.mark.parametrize("way", ["file", "glob", "folder", "link", "linked data"])
+def test_a_file_of_the_data_is_not_replaced(way, data, tmp_path, capsys):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    file, other, link = folder / "a.parquet", folder / "b.parquet", tmp_path / "link.parquet"
+    for path in (file, other):
+        pq.write_table(data, path)
+    link.symlink_to(file)
+    read = {"glob": folder / "*.parquet", "folder": folder, "linked data": link}.get(way, file)
+    before = file.read_bytes()
+    status, _, error = outcome(capsys, "aggregate", other, read, *ONE, "--out", link if way == "link" else file)
+    named = str(link if way == "linked data" else file)
+    assert status == 2 and f"would replace the file {named!r} of the data; name another file" in error
+    assert file.read_bytes() == before
+    assert outcome(capsys, "aggregate", other, *ONE, "--out", file) == (0, "", "")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_link_stays_and_its_file_is_written(known, files, tmp_path, capsys):
+    target = tmp_path / "folder" / "windows.csv"
+    target.parent.mkdir()
+    if known:
+        target.write_text("before")
+    link = tmp_path / "link.csv"
+    link.symlink_to(os.path.join("folder", "windows.csv"))
+    assert outcome(capsys, "aggregate", files / "all.csv", *ONE, "--out", link) == (0, "", "")
+    assert link.is_symlink() and not target.is_symlink() and target.read_text().startswith('"window"')
+    assert os.listdir(target.parent) == ["windows.csv"]
+
+
+def test_a_folder_is_not_written(files, tmp_path, capsys):
+    folder = tmp_path / "windows.csv"
+    folder.mkdir()
+    status, _, error = outcome(capsys, "aggregate", files / "all.csv", *ONE, "--out", folder)
+    assert (status, error) == (2, f"slicing aggregate: --out must be a file; {str(folder)!r} is a folder\n")
+
+
 def test_the_module_is_the_command(files):
     command = [sys.executable, "-m", "slicing", "explain", "--spec", "none.toml"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
