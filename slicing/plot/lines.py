@@ -21,7 +21,11 @@ REPORT = ("timing", "revision", "op")
 
 
 def keys_of(table: pa.Table, others: Sequence[str], y: str | None) -> list[str]:
-    """The shortest run of leading columns that tells results apart; if there is none, all columns of text."""
+    """The columns in front of ranks. Without ranks the shortest run of leading columns that tells results apart; if
+    there is none, all columns of text."""
+    if "rank_start" in table.column_names:
+        before = table.column_names[: table.column_names.index("rank_start")]
+        return [name for name in others if name in before]
     left = [name for name in others if is_number(table.schema.field(name).type)][-1:] if y is None else [y]
     run = list(takewhile(lambda name: name not in left and _may_be_key(table.schema.field(name)), others))
     for size in range(len(run) + 1):
@@ -33,6 +37,8 @@ def keys_of(table: pa.Table, others: Sequence[str], y: str | None) -> list[str]:
 def names_of(table: pa.Table, others: Sequence[str], keys: Sequence[str], y: str) -> list[str]:
     """The keys, and the columns of text right behind them that split no line. Without keys, those that split no window:
     windows as sessions often differ by their bounds alone, whatever their key."""
+    if "rank_start" in table.column_names:
+        return list(keys)
     whole = [name for name in (WINDOW[:1] if keys else WINDOW) if name in table.column_names]
     behind = others[others.index(keys[-1]) + 1 :] if keys else others
     names = list(keys)

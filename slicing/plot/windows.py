@@ -26,7 +26,8 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     by
         The key columns. If left out, they are found: the fewest first columns after those of the window, with which no
         result of a window occurs twice. Columns of text right behind them are part of a line's name if they split no
-        line. Where other columns are keys (as a number that sessions do not need to be told apart), give ``by``.
+        line. If no key is needed (windows as sessions may all differ), columns of text that come first are keys, and
+        other keys have to be given. ``by=[]`` draws one line for each window.
 
     Returns
     -------

@@ -248,6 +248,12 @@ def test_windows_at_rows_of_equal_time_are_told_apart_by_their_ranks():
     assert table.num_rows == 3 and sl.plot.results(table).data.num_rows == table.num_rows
 
 
+def test_keys_in_front_of_ranks_are_keys():
+    spec = sl.Spec("t", {"one": sl.rows(1)}, {"st": sl.last("st"), "n": sl.count()}, by="g")
+    table = sl.aggregate(pa.table({"t": [1, 2, 3], "g": [7, 8, 7], "st": ["u", "v", "w"]}), spec)
+    assert lines(sl.plot.results(table)) == {"one · 7": [(1, 1.0), (3, 1.0)], "one · 8": [(2, 1.0)]}
+
+
 @pytest.mark.parametrize("emit", ["final", "updates"])
 def test_wide_results_are_lines_of_keys(emit):
     windows = {"five": sl.tumbling(5), "ten": sl.tumbling(10)}
