@@ -14,12 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from slicing.cells.sessions import Runs, chains, runs
-from slicing.cells.table import Cells, concatenated, sorted_cells
+from slicing.cells.table import Cells, concatenated, merged, sorted_cells
 from slicing.closing import emit
-from slicing.closing.panes import EARLY, LAST, Kept, Panes
+from slicing.closing.panes import EARLY, LAST, Panes
 from slicing.closing.revise import run_holding
 from slicing.columns.keys import KeyTable
+from slicing.columns.order import distinct
 from slicing.query.plan import ENDLESS, Plan
+from slicing.storage.open_sessions import touched
 from slicing.storage.session_store import store_for
 from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
@@ -31,16 +33,24 @@ Reports = Mapping[str, Store]  # for each window the cells of open runs, as they
 class PushedRuns(NamedTuple):
     """The cells before a push, the cells that it brings, and the watermark before it."""
 
-    kept: Kept
+    store: Store
+    fresh: Cells
     watermark: int
+
+    def of_touched(self, until: int) -> Store:
+        """The cells before the push of keys that it brings cells of, or of which a session is over at ``until``."""
+        plan, runs = self.store.plan, self.store.runs
+        lasts = [(self.watermark - gap, until - gap) for gap in {session.gap for session in plan.sessions}]
+        over = [touched(run, lasts, ()) for run in runs] if lasts and self.watermark < until else []
+        return self.store.of_codes(distinct(np.concatenate([self.fresh.code, *over])))
 
 
 def reported(pushed: PushedRuns, keys: KeyTable | None, until: int | None) -> list[Panes]:
     """The open runs that a push has changed, and the earlier reports that it takes back. ``until``: the watermark after
     the push. None: the stream is over."""
-    kept, plan = pushed.kept, pushed.kept.plan
-    fresh = kept.table_of(0) if kept.apart else plan.no_cells
-    tables = kept.main.table(), kept.table(), fresh
+    plan, fresh = pushed.store.plan, pushed.fresh
+    cells = (pushed.store if until is None else pushed.of_touched(until)).consolidated().table()
+    tables = cells, merged(cells, fresh, plan.lanes, plan.gaps), fresh
     panes = []
     for session in plan.sessions:
         if plan.early.fired[session.window]:
@@ -66,7 +76,7 @@ def _panes(
     pushed: PushedRuns, window: int, gap: int, found: tuple[Runs, Runs, Runs], complete: Mask, before: list[Mask]
 ) -> list[Panes]:
     """Runs that are taken back, and runs that are reported early. ``before``: which runs were open before the push."""
-    plan, (was, now, by) = pushed.kept.plan, found
+    plan, (was, now, by) = pushed.store.plan, found
     due = complete.copy()
     due[run_holding(now, by)] = True
     due &= before[1]

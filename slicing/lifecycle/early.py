@@ -26,7 +26,6 @@ from slicing.lifecycle import event_cuts, fired
 from slicing.lifecycle.apart import put_apart, settle
 from slicing.lifecycle.state import State
 from slicing.reducing.batch import Rows
-from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
 from slicing.system.replace import but
@@ -54,7 +53,7 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
         fresh = news(plan, merged(cells, changing, plan.lanes, plan.gaps) if len(changing) else cells)
         state.pushed = _beside(state, fresh)
         if not plan.early.keeps_apart:
-            state.store = state.pushed.kept.store()
+            state.store = state.store.add(fresh)
             return late
     fires = bool(plan.early.fired_numbers)
     if fires:
@@ -72,10 +71,8 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
 def _beside(state: State, cells: Cells) -> PushedRuns:
     """The cells for what each push reports of sessions and whole streams: all cells before it, and the new cells
     apart."""
-    fresh = Apart(store_for(state.plan).beside(cells), BEGIN, state.epoch)
     before = Kept(state.plan, state.store, state.apart).store() if state.apart else state.store
-    kept = Kept(state.plan, before, (fresh,) if len(cells) else ())
-    return PushedRuns(kept, BEGIN if state.watermark is None else state.watermark)
+    return PushedRuns(before, cells, BEGIN if state.watermark is None else state.watermark)
 
 
 def _late(state: State, changing: Cells) -> list[Panes]:
@@ -110,13 +107,12 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     plan = state.plan
     if not (state.store.runs or state.apart):
         return []
-    known = None if plan.early.keeps_apart or state.pushed is None else state.pushed.kept
     later: tuple[Cells, ...] = ()
     if plan.early.cut and plan.adds_up and not (flush or state.apart or plan.edges.irregular):
         older, newer = state.store.parted(reached)
         if older.runs:  # slices that the watermark has not reached are not read
             state.store, later = older, newer.runs
-    kept = Kept(plan, state.store, state.apart) if known is None else known
+    kept = Kept(plan, state.store, state.apart)
     closing = Closing(plan, kept.store(), state.keys, after, until)
     complete, state.filled = all_windows(closing, state.filled)
     if not kept.apart:
@@ -133,7 +129,7 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
         state.reported, more = open_runs.completed(plan, state.reported, closing.store.table(), state.keys, until)
         panes += more
     elif plan.early.fires_runs and state.fired and (flush or state.pushed is None):  # no push will take back reports
-        before = PushedRuns(Kept(plan, closing.store, ()), BEGIN if state.watermark is None else state.watermark)
+        before = PushedRuns(closing.store, plan.no_cells, BEGIN if state.watermark is None else state.watermark)
         panes += reported(before, state.keys, None if flush else reached)
     _let_go(state, kept, reached, horizon, flush)
     state.store = but(state.store, runs=(*state.store.runs, *later)) if later else state.store

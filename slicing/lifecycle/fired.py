@@ -73,12 +73,13 @@ def fire(state: State, windows: Mask) -> list[Panes]:
     """Report the open windows of these numbers that have rows since their triggers last fired."""
     plan, panes, pushed = state.plan, list[Panes](), state.pushed
     after = BEGIN if state.watermark is None else state.watermark
-    kept = Kept(plan, state.store, state.apart)
-    if plan.early.keeps_reports:
-        state.reported, panes = open_runs.fired(plan, state.reported, kept.table(), state.keys, windows, after)
-    elif pushed is not None:
+    keeps = plan.early.keeps_reports
+    if pushed is not None and not keeps:
         panes, state.pushed = reported(pushed, state.keys, after), None
-    if kept.apart:
+    kept = Kept(plan, state.store, state.apart) if keeps or state.apart else None  # which puts all cells together
+    if kept is not None:
+        if keeps:
+            state.reported, panes = open_runs.fired(plan, state.reported, kept.table(), state.keys, windows, after)
         for group in _groups(state):
             firing = group.windows & windows
             pieces = [cells for at in group.since(kept) if len(cells := news(plan, kept.table_of(at)))]
@@ -86,7 +87,7 @@ def fire(state: State, windows: Mask) -> list[Panes]:
                 panes += _fired(state, kept, group._replace(windows=firing), pieces, after)
     state.fired = state.fired | {plan.names[i]: state.epoch for i in np.flatnonzero(windows).tolist()}
     state.epoch += 1
-    settle(state, after, kept if state.apart else None)
+    settle(state, after, kept)
     return panes
 
 

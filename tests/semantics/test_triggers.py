@@ -21,7 +21,7 @@ from places import Places
 from trigger_oracle import Early, Oracle, Result, Row, SessionOracle, is_mark
 
 import slicing as sl
-from slicing.closing import row_cuts, run_marks
+from slicing.closing import open_runs, row_cuts, run_marks
 from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
@@ -974,3 +974,23 @@ def test_a_trigger_that_fires_seldom_does_not_hold_up_one_that_fires_often(emit:
             assert op.fire("seldom").windows.num_rows >= 50
     totals = [row["n"] for row in op.fire("seldom").windows.to_pylist() if row.get("op", "+") == "+"]
     assert sum(totals) == (5 * 99 if emit == "parts" else 5 * 200)
+
+
+@pytest.mark.parametrize("window", [sl.session(100), sl.whole()])
+def test_a_push_that_reports_runs_reads_those_of_its_keys(window: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And sessions that end meanwhile, of whatever key."""
+    read: list[int] = []
+    plain = open_runs.runs
+    monkeypatch.setattr(open_runs, "runs", lambda cells, *more: read.append(len(cells)) or plain(cells, *more))
+    spec = sl.Spec("t", {"w": window}, {"n": sl.count()}, by="k", watermark=sl.bounded(0), trigger=sl.each_push(),
+                   emit="changes")  # fmt: skip
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [0] * 1000, "k": range(1000)}))
+    op.push(pa.table({"t": [60] * 990, "k": range(990)}))
+    read.clear()
+    assert op.push(pa.table({"t": [70], "k": [5]})).windows["n"].to_pylist() == [2, 3]
+    assert 0 < max(read) <= 4
+    out = op.push(pa.table({"t": [110], "k": [5]}))
+    ended = [row["k"] for row in out.windows.to_pylist() if row["timing"] == "on_time"]
+    assert ended == (list(range(990, 1000)) if isinstance(window, type(sl.session(1))) else [])
+    assert max(read) <= 30
