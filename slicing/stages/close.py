@@ -153,7 +153,9 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool, qui
 def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
     """Whether any window can be due or any cell be dropped. Most small pushes close nothing and should cost nothing."""
     plan = state.plan
-    if flush or plan.fill or state.watermark is None or plan.edges.any_between(after, until):
+    if flush or state.watermark is None or plan.edges.any_between(after, until):
+        return True
+    if plan.fill and plan.idle is not None:  # windows of a key that has been quiet are over before their edges
         return True
     lasts = [run.earliest_last for store in state.stores for run in store.runs] if plan.session_gaps else []
     if lasts and min(lasts) + plan.session_gaps[0] < until:
