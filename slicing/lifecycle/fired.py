@@ -19,6 +19,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.open_runs import reported
 from slicing.closing.panes import EARLY, LAST, ON_TIME, Found, Kept, Panes, news_by_push
 from slicing.closing.settle import news
+from slicing.columns.order import distinct
 from slicing.lifecycle.apart import settle
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
@@ -26,6 +27,8 @@ from slicing.query.processing_time import microseconds
 from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
+
+FEW = 8  # with news of fewer than an eighth as many cells as there are, these keys are looked at separately
 
 
 class Group(NamedTuple):
@@ -76,7 +79,12 @@ def fire(state: State, windows: Mask) -> list[Panes]:
     keeps = plan.early.keeps_reports
     if pushed is not None and not keeps:
         panes, state.pushed = reported(pushed, state.keys, after), None
-    kept = Kept(plan, state.store, state.apart) if keeps or state.apart else None  # which puts all cells together
+    kept, few = None, None if keeps else _few_with_news(state, windows)
+    if few is not None:
+        apart = [known.but(known.store.of_codes(few)) for known in state.apart]
+        kept = Kept(plan, state.store.of_codes(few), apart)
+    elif keeps or state.apart:
+        kept = Kept(plan, state.store, state.apart)  # which puts all cells together
     if kept is not None:
         if keeps:
             state.reported, panes = open_runs.fired(plan, state.reported, kept.table(), state.keys, windows, after)
@@ -87,8 +95,17 @@ def fire(state: State, windows: Mask) -> list[Panes]:
                 panes += _fired(state, kept, group._replace(windows=firing), pieces, after)
     state.fired = state.fired | {plan.names[i]: state.epoch for i in np.flatnonzero(windows).tolist()}
     state.epoch += 1
-    settle(state, after, kept)
+    settle(state, after, kept if few is None else None)
     return panes
+
+
+def _few_with_news(state: State, windows: Mask) -> Ints | None:
+    """The codes of keys that have news for triggers that fire now. None: they are many."""
+    fired = min([state.fired.get(state.plan.names[i], -1) for i in np.flatnonzero(windows).tolist()], default=-1)
+    fresh = [run.code for known in state.apart if known.epoch > fired for run in known.store.runs]
+    if not fresh or sum(map(len, fresh)) * FEW > len(state.store):
+        return None
+    return distinct(np.concatenate(fresh))
 
 
 def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], after: int) -> list[Panes]:

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from harness import seeds
@@ -25,7 +26,7 @@ from slicing.closing import open_runs, row_cuts, run_marks
 from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
-from slicing.lifecycle import early, event_cuts, snapshot
+from slicing.lifecycle import early, event_cuts, fired, snapshot
 from slicing.lifecycle.state import reached_by
 from slicing.query.policy import Policy
 from slicing.storage.session_store import SessionStore
@@ -994,3 +995,34 @@ def test_a_push_that_reports_runs_reads_those_of_its_keys(window: object, monkey
     ended = [row["k"] for row in out.windows.to_pylist() if row["timing"] == "on_time"]
     assert ended == (list(range(990, 1000)) if isinstance(window, type(sl.session(1))) else [])
     assert max(read) <= 30
+
+
+@pytest.mark.parametrize("seed", seeds(10, CASES))
+def test_few_keys_with_news_are_reported_as_if_all_were_read(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for few in (fired.FEW, 1 << 40):  # as it is, and never
+        monkeypatch.setattr(fired, "FEW", few)
+        rng, draw = np.random.default_rng(seed), random.Random(seed)
+        windows = {
+            "a": draw.choice([sl.tumbling(50), sl.sliding(60, 20)]),
+            "b": draw.choice([sl.tumbling(100), sl.sliding(100, 50)]),
+        }
+        triggers = {"a": draw.choice([sl.each_push(), sl.by_hand()]), "b": draw.choice([sl.each_push(), sl.by_hand()])}
+        emit, lateness = draw.choice(["updates", "changes", "parts"]), draw.choice([0, 30])
+        aggs = {"n": sl.count(), "s": sl.sum("v"), "m": sl.max("v")}
+        spec = sl.Spec("t", windows, aggs, by="k", emit=emit, trigger=triggers, watermark=sl.bounded(10),
+                       allowed_lateness=lateness)  # fmt: skip
+        op, keys, now = sl.Operator(spec), 200, ORIGINS[2]
+        rows = {"t": now + rng.integers(0, 20, keys), "k": np.arange(keys), "v": rng.integers(0, 9, keys)}
+        found = [op.push(pa.table(rows)).windows.to_pylist()]
+        for _ in range(15):
+            size, now = int(rng.integers(1, 6)), now + int(rng.integers(0, 12))
+            time = now - rng.integers(0, 40, size) * (rng.random(size) < 0.3)
+            rows = {"t": time, "k": rng.integers(0, keys + 5, size), "v": rng.integers(0, 9, size)}
+            found.append(op.push(pa.table(rows)).windows.to_pylist())
+            if sl.by_hand() in triggers.values() and draw.random() < 0.2:
+                found.append(op.fire().windows.to_pylist())
+            if draw.random() < 0.1:
+                op = sl.Operator.restore(spec, op.snapshot())
+        told.append([*found, op.flush().windows.to_pylist()])
+    assert told[0] == told[1]
