@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,6 +19,7 @@ from slicing.columns.common_type import common_type
 from slicing.columns.parquet import old_times
 from slicing.columns.paths import Path, files_of, format_of, shown
 
+_KEY = re.compile(r"([^/=]+)=([^/]*)/")
 AT_ONCE = 16  # files whose columns are read at the same time
 
 
@@ -29,8 +31,10 @@ def dataset_of(paths: Sequence[Path], columns: Sequence[str]) -> ds.Dataset:
     found: list[str] = []
     formats: dict[str, str] = {}  # the first file of each format
     first: fs.FileSystem | None = None
+    base: str | None = None
     for path in paths:
-        system, files = files_of(path)
+        system, folder, files = files_of(path)
+        base = folder if len(paths) == 1 else None
         first = system if first is None else first
         if not system.equals(first):
             raise ValueError(
@@ -44,16 +48,43 @@ def dataset_of(paths: Sequence[Path], columns: Sequence[str]) -> ds.Dataset:
         raise ValueError(f"data has files of several formats, {a} ({one}) and {b} ({other}); aggregate one at a time")
     (format,) = formats
     assert first is not None
-    return _opened(found, format, first, columns)
+    return _opened(found, format, first, _below(found, base, columns), columns)
 
 
-def _opened(files: list[str], format: str, system: fs.FileSystem, columns: Sequence[str]) -> ds.Dataset:
+def _below(files: Sequence[str], base: str | None, columns: Sequence[str]) -> str | None:
+    """The folder below which names of folders are keys. None: those of the whole path are, unless a name occurs twice
+    or a value cannot be read. Raises if a key that is wanted occurs twice even so."""
+    for below in (None, base):
+        twice = [name for file in files for name, count in Counter(_names(file, below)).items() if count > 1]
+        if not twice and all(map(_is_readable, files)):
+            return below
+    for name in twice:
+        if not columns or name in columns:
+            raise ValueError(f"folders of {files[0]} and the other files have a value of column {name!r} twice")
+    return base
+
+
+def _names(file: str, base: str | None) -> list[str]:
+    return [unquote(name) for name, _ in _KEY.findall(file if base is None else file[len(base) :])]
+
+
+def _is_readable(file: str) -> bool:
+    """Whether values in names of folders are text once they are unquoted."""
+    try:
+        return all(unquote(value, errors="strict") is not None for _, value in _KEY.findall(file))
+    except UnicodeDecodeError:
+        return False
+
+
+def _opened(
+    files: list[str], format: str, system: fs.FileSystem, base: str | None, columns: Sequence[str]
+) -> ds.Dataset:
     kind = text_files.format_of(format) if format in text_files.SIGNS else format
-    found = _dataset(files, format, kind, system)
+    found = _dataset(files, format, kind, system, base)
     schemas = _schemas(found, format)
     if format == "parquet" and _has_old_times(found, schemas):
         in_microseconds = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-        found = _dataset(files, format, in_microseconds, system)
+        found = _dataset(files, format, in_microseconds, system, base)
         schemas = _schemas(found, format)
     if len(files) > 1:
         found = _of_one_schema(found, schemas, columns)
@@ -62,26 +93,28 @@ def _opened(files: list[str], format: str, system: fs.FileSystem, columns: Seque
     return found
 
 
-def _dataset(files: list[str], format: str, kind: ds.FileFormat | str, system: fs.FileSystem) -> ds.FileSystemDataset:
+def _dataset(
+    files: list[str], format: str, kind: ds.FileFormat | str, system: fs.FileSystem, base: str | None
+) -> ds.FileSystemDataset:
     options = {"format": kind, "filesystem": system}
     try:
         folders: ds.Partitioning | str = "hive"
-        keys = _in_folders(files)
+        keys = _in_folders(files, base)
         if keys:  # columns that the files have too: theirs count
             own = ds.dataset(files[0], **options).schema.names
             if not keys.keys().isdisjoint(own):
                 left = pa.schema([(name, type) for name, type in keys.items() if name not in own])
                 folders = ds.partitioning(left, flavor="hive")
-        return ds.dataset(files, partitioning=folders, **options)
+        return ds.dataset(files, partitioning=folders, partition_base_dir=base, **options)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         raise ValueError(f"{files[0]} cannot be read as {format}: {error}") from None
 
 
-def _in_folders(files: Sequence[str]) -> dict[str, pa.DataType]:
+def _in_folders(files: Sequence[str], base: str | None) -> dict[str, pa.DataType]:
     """The columns that the names of folders have, as in ``site=a``, in the types that Arrow gives them."""
     found: dict[str, set[str]] = {}
     for file in files:
-        for name, value in re.findall(r"([^/=]+)=([^/]*)/", file):
+        for name, value in _KEY.findall(file if base is None else file[len(base) :]):
             found.setdefault(unquote(name), set()).add(value)
     whole = re.compile(r"-?\d{1,9}|__HIVE_DEFAULT_PARTITION__")
     return {name: pa.int32() if all(map(whole.fullmatch, values)) else pa.string() for name, values in found.items()}
@@ -115,7 +148,8 @@ def _of_one_schema(data: ds.Dataset, schemas: Mapping[str, pa.Schema], columns: 
     casts what can be cast: 7 to true, a time to its day."""
     whole: pa.Schema = data.schema
     of_folders = {file.path: {*ds.get_partition_keys(file.partition_expression)} for file in data.get_fragments()}
-    names = {path: {*schema.names, *of_folders[path]} for path, schema in schemas.items()}
+    own = set(itertools.chain(*(schema.names for schema in schemas.values())))  # what files have, folders do not give
+    names = {path: {*schema.names, *(of_folders[path] - own)} for path, schema in schemas.items()}
     for column in columns or dict.fromkeys(itertools.chain(*(schema.names for schema in schemas.values()))):
         lacking = [path for path in schemas if column not in names[path]]
         if 0 < len(lacking) < len(schemas):

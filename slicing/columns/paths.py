@@ -31,8 +31,8 @@ def shown(path: Path) -> str:
     return repr(re.sub(r"(?<=://)[^/@]*@", "", str(path)))
 
 
-def files_of(path: Path) -> tuple[fs.FileSystem, list[str]]:
-    """The file system, and the files."""
+def files_of(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:
+    """The file system, the folder that the path names (None: a file), and the files."""
     named = os.fspath(path)
     if not isinstance(named, str):
         raise TypeError(f"data must be a path of type str; got {named!r}")
@@ -47,12 +47,12 @@ def files_of(path: Path) -> tuple[fs.FileSystem, list[str]]:
         inside = inside.replace(os.sep, "/")
     info = system.get_file_info(inside)
     if info.type == fs.FileType.File:
-        return system, [inside]
+        return system, None, [inside]
     if info.type == fs.FileType.Directory:
         files = [file for file in _below(system, inside, recursive=True) if _known(file)]
         if not files:
             raise FileNotFoundError(f"folder {shown(path)} has no files of a known format: {_KNOWN}")
-        return system, files
+        return system, inside, files
     if not _MAGIC.search(inside):
         raise FileNotFoundError(f"there is no file or folder {shown(path)}")
     first = _MAGIC.search(inside)
@@ -64,7 +64,7 @@ def files_of(path: Path) -> tuple[fs.FileSystem, list[str]]:
     files = [file for file in below if pattern.fullmatch(file[len(folder) :].lstrip("/"))]
     if not files:
         raise FileNotFoundError(f"no file matches {shown(path)}")
-    return system, files
+    return system, folder, files
 
 
 def _below(system: fs.FileSystem, folder: str, recursive: bool) -> list[str]:

@@ -274,7 +274,7 @@ def _check_kept(data: Sequence[str], out: str | None) -> None:
     if out is None or not os.path.exists(out):
         return
     for path in data:
-        system, files = files_of(path)
+        system, _, files = files_of(path)
         for file in files if isinstance(system, fs.LocalFileSystem) else ():
             if os.path.samefile(file, out):
                 raise ValueError(f"--out {out!r} would replace the file {file!r} of the data; name another file")

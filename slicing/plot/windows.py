@@ -48,6 +48,8 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     others = [name for name in table.column_names if name not in (*WINDOW, *REPORT, *revisions_of(table))]
     if "window_end" not in table.column_names or not others:
         raise ValueError(f"results takes a table of windows; got one with the columns {', '.join(table.column_names)}")
+    if pa.types.is_null(table.schema.field("window_end").type):
+        raise ValueError("results has no rows, and its columns have no types: its stream has had no rows")
     given = None if by is None else _names(by)
     _check_columns(table, y, given or [])
     keys = keys_of(table, others, y) if given is None else given

@@ -88,9 +88,10 @@ class SessionStore(Store):
         if moved is None and (level == table.level).all():
             return table
         old, lanes, gaps = int(table.until(h)), self.plan.lanes, self.plan.gaps
+        sizes = np.diff(table.slices(), append=len(table))  # slices of the copy below may become one
         table = table.with_meta(LEVEL, level)
         if moved is not None:
-            table.meta[:, END] = np.repeat(moved, np.diff(table.slices(), append=len(table)))
+            table.meta[:, END] = np.repeat(moved, sizes)
         first = in_runs(table.take(slice(0, old)), lanes, gaps) if old else None
         others = fused(sorted_cells(table if first is None else table.take(slice(old, None))), lanes, gaps)
         return others if first is None else self._merged(first, others)

@@ -933,3 +933,34 @@ def test_datasets_of_encrypted_files(tmp_path, threads, plain_footer):
     assert sl.aggregate(opened(), spec, threads=threads)["s"].to_pylist() == [2 * 499_500]
     some = opened().filter(ds.field("t") >= 10)
     assert sl.aggregate(some, spec, threads=threads)["s"].to_pylist() == [2 * (499_500 - 45)]
+
+
+def test_keys_of_folders_that_occur_twice_are_those_below_the_given_folder(tmp_path):
+    for run in (2, 3):
+        (tmp_path / f"run=1/data/run={run}").mkdir(parents=True)
+        pq.write_table(pa.table({"t": [1, 2]}), tmp_path / f"run=1/data/run={run}/x.parquet")
+    spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="run")
+    for data in (tmp_path / "run=1/data", f"{tmp_path}/run=1/data/*/x.parquet"):
+        assert sl.aggregate(data, spec)["run"].to_pylist() == [2, 3]
+    files = [tmp_path / f"run=1/data/run={run}/x.parquet" for run in (2, 3)]
+    with pytest.raises(ValueError, match=r"folders of .*x\.parquet and the other files have a value of column 'run'"):
+        sl.aggregate(files, spec)
+    assert sl.aggregate(files, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}))["n"].to_pylist() == [4]
+
+
+def test_names_of_folders_above_the_data_need_not_be_text(tmp_path):
+    (tmp_path / "q=%ff" / "d").mkdir(parents=True)
+    pq.write_table(pa.table({"t": [1, 2]}), tmp_path / "q=%ff" / "d" / "a.parquet")
+    spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()})
+    assert sl.aggregate(tmp_path / "q=%ff" / "d", spec)["n"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("path", [".", "site=9", "site=9/day"])
+@pytest.mark.parametrize("lacking", "ab")
+def test_a_column_that_some_files_have_is_not_taken_from_folders(tmp_path, path, lacking):
+    (tmp_path / "site=9" / "day").mkdir(parents=True)
+    for name in "ab":
+        table = pa.table({"t": [1, 2]} | ({} if name == lacking else {"site": [7, 8]}))
+        pq.write_table(table, tmp_path / "site=9" / "day" / f"{name}.parquet")
+    with pytest.raises(ValueError, match=rf"column 'site' is missing in .*{lacking}\.parquet, which .* has"):
+        sl.aggregate(tmp_path / path, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="site"))

@@ -395,3 +395,9 @@ def test_what_is_refused(call, said):
     with pytest.raises((TypeError, ValueError)) as refused:
         call()
     assert said in str(refused.value)
+
+
+def test_results_of_a_stream_without_rows_say_so():
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()})
+    with pytest.raises(ValueError, match="its stream has had no rows"):
+        sl.plot.results(sl.Operator(spec).flush().windows, y="n")

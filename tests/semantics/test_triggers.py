@@ -1026,3 +1026,15 @@ def test_few_keys_with_news_are_reported_as_if_all_were_read(seed: int, monkeypa
                 op = sl.Operator.restore(spec, op.snapshot())
         told.append([*found, op.flush().windows.to_pylist()])
     assert told[0] == told[1]
+
+
+def test_slices_of_sessions_that_become_one_are_counted_anew() -> None:
+    windows = {"s": sl.session(7), "all": sl.whole(), "sl": sl.sliding(20, every=3)}
+    spec = sl.Spec("t", windows, {"n": sl.count()}, by="k", watermark=sl.bounded(0), emit="changes",
+                   trigger=sl.each_push())  # fmt: skip
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [27, 29, 21], "k": [4, 5, 5]}))
+    rows = op.push(pa.table({"t": [70], "k": [0]})).windows.to_pylist()
+    closed = {(row["window"], row["k"], row["n"]) for row in rows if row["timing"] == "on_time" and row["op"] == "+"}
+    assert {("s", 4, 1), ("s", 5, 1)} <= closed
+    assert op.advance(90).windows.num_rows > 0
