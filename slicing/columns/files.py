@@ -60,7 +60,10 @@ def _below(files: Sequence[str], base: str | None, columns: Sequence[str]) -> st
             return below
     for name in twice:
         if not columns or name in columns:
-            raise ValueError(f"folders of {files[0]} and the other files have a value of column {name!r} twice")
+            raise ValueError(
+                f"folders of {files[0]} and the other files have a value of column {name!r} twice; give the folder "
+                "above those that count as the only path"
+            )
     return base
 
 
