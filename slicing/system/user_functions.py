@@ -7,10 +7,11 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, partial
-from itertools import product
+from itertools import pairwise, product
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -77,7 +78,7 @@ class Functions:
         """The compiled functions; kept on disk if everything that they are made from is known."""
         if self.made_from not in _JITTED:
             parts = {what: getattr(self, what) for what in ("lift", "combine", "lower", "invert")}
-            found = {what: None if f is None else njit(f) for what, f in parts.items()}
+            found = {what: None if f is None else njit(f, boundscheck=True) for what, f in parts.items()}
             if self.source is not None:
                 for what, dispatcher in found.items():
                     if dispatcher is not None:
@@ -357,13 +358,22 @@ def _check_samples(f: Functions) -> None:
         rows = [tuple(3 * i + 2 * k + 1 for k in range(len(forms))) for i in range(4)]
     kernels = f.kernels(forms)
     try:
-        lifted = [kernels.lifted(*row) for row in rows]
-        samples = [*lifted, kernels.combined(lifted[0], lifted[1])]
+        lifted = _lifted(kernels, rows)
+        samples = [*lifted, *(kernels.combined(a, b) for a, b in pairwise(lifted[:2]))]
         broken = _broken_law(f, kernels.combined, samples)
-    except (ArithmeticError, ValueError) as error:
+    except (ArithmeticError, LookupError, ValueError) as error:
         raise ValueError(f"udaf {f.name!r} fails on the sample rows {rows}: {error}") from None
     if broken is not None:
         raise ValueError(f"udaf {f.name!r}: {broken}")
+
+
+def _lifted(kernels: Kernels, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The states of rows; without rows that a table of the user's does not have."""
+    found = []
+    for row in rows:
+        with suppress(LookupError):
+            found.append(kernels.lifted(*row))
+    return found
 
 
 def _broken_law(f: Functions, combine: Callable[[Any, Any], Any], samples: Sequence[Any]) -> str | None:

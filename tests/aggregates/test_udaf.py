@@ -345,6 +345,21 @@ def test_what_cannot_be_computed_of_the_data_names_the_aggregate(changed: dict, 
     assert op.snapshot() == before
 
 
+PRICES = np.array([10.0, 20.0, 40.0])
+
+
+def test_a_row_that_a_table_of_the_user_lacks_is_named() -> None:
+    """Of compiled code numba would read whatever lies behind the array."""
+    agg = sl.udaf("u", **{**ADD, "lift": lambda x: PRICES[int(x)], "commutative": True})
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"x": agg}))
+    op.push(pa.table({"t": [1, 2], "v": [0, 2]}))
+    before = op.snapshot()
+    with pytest.raises(ValueError, match=r"^udaf 'u': lift or combine cannot be computed of these rows: index is out "):
+        op.push(pa.table({"t": [3, 4], "v": [1, 3]}))
+    assert op.snapshot() == before
+    assert op.flush().windows["x"].to_pylist() == [50.0]
+
+
 def modular(**changed: Any) -> sl.Aggregate:
     given: dict[str, Any] = {
         "lift": lambda x: x,

@@ -79,14 +79,22 @@ def test_a_compiled_window_that_makes_no_sense_is_told_so(name: str) -> None:
         op.push(pa.table({"t": [1, 2, 3], "v": [1, 2, 3]}))
 
 
+STEPS = np.array([0, 0, 0])
+
+
 def test_an_error_of_the_users_own_is_seen() -> None:
     class Divides(Told):
         def see(self, context: int, time: int) -> Any:
             return 10 // (time - 2), 0
 
-    assert how(Divides(0)).startswith("w: compiled")
-    with pytest.raises(ZeroDivisionError):
-        sl.aggregate(pa.table({"t": [1, 2, 3], "v": [1, 2, 3]}), sl.Spec("t", {"w": Divides(0)}, N))
+    class LooksUp(Told):
+        def see(self, context: int, time: int) -> Any:
+            return STEPS[time], 0
+
+    for window, error in ((Divides(0), ZeroDivisionError), (LooksUp(0), IndexError)):
+        assert how(window).startswith("w: compiled")
+        with pytest.raises(error):
+            sl.aggregate(pa.table({"t": [1, 2, 3], "v": [1, 2, 3]}), sl.Spec("t", {"w": window}, N))
 
 
 @pytest.mark.parametrize("column", ["int8", "int64", "uint32", "float32", "float64", "bool"])

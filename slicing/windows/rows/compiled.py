@@ -280,7 +280,7 @@ def _compiled(
     found = Methods({}, {})
     for name, method in methods.items():
         try:
-            found.jitted[name] = jitted = njit(method)
+            found.jitted[name] = jitted = njit(method, boundscheck=True)
             jitted.compile(takes[name])
             given = jitted.overloads[takes[name]].signature.return_type
         except Exception as error:
