@@ -26,7 +26,7 @@ from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, Valu
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
-from slicing.system.user_functions import STATES, Functions, check, described, digest, lift_takes
+from slicing.system.user_functions import STATES, Functions, as_it_is, check, described, digest, lift_takes
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
@@ -210,22 +210,23 @@ def udaf(
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": squares}))["x"].to_pylist()
     [13.0, 16.0]
     """
+    name = _name(name)
+    lift, combine, lower = (_function(name, *f) for f in (("lift", lift), ("combine", combine), ("lower", lower)))
+    invert = None if invert is None else _function(name, "invert", invert)
     functions = Functions(
-        name=_name(name),
-        **{what: _function(name, what, f) for what, f in (("lift", lift), ("combine", combine), ("lower", lower))},
-        invert=None if invert is None else _function(name, "invert", invert),
+        name,
+        lift,
+        combine,
+        lower,
+        invert,
         state=_states(name, state),
         identity=_identity(name, identity, _states(name, state)),
         inputs=_inputs(name, inputs),
         commutative=yes_or_no(commutative, f"udaf {name!r}: commutative"),
-        digest=digest(described(*map(_plain, (lift, combine, lower, invert)))[0]),
+        digest=digest(described(lift, combine, lower, invert)[0]),
     )
     check(functions)
     return Aggregate("udaf", user=functions)
-
-
-def _plain(function: Any) -> Any:
-    return getattr(function, "py_func", function)
 
 
 def _name(name: object) -> str:
@@ -235,10 +236,13 @@ def _name(name: object) -> str:
 
 
 def _function(name: str, what: str, function: Any) -> FunctionType:
-    found = _plain(function)
+    found = getattr(function, "py_func", function)  # of njit
     if not isinstance(found, FunctionType):
         raise TypeError(f"udaf {name!r}: {what} must be a function written in Python (def or lambda); got {function!r}")
-    return found
+    try:
+        return as_it_is(found)
+    except ValueError:
+        raise ValueError(f"udaf {name!r}: {what} uses a variable that has no value yet; set it before") from None
 
 
 def _states(name: str, state: object) -> tuple[str, ...]:

@@ -38,6 +38,9 @@ CHECKED = bool(numba.config.BOUNDSCHECK)
 BUILD = f"{numba.__version__} {sys.implementation.cache_tag}{' checked' if CHECKED else ''}"
 
 
+USERS = 2  # how users' functions are compiled; another number leaves the files of before
+
+
 def _fits():
     """Whether this numba has the internals that :class:`Files` needs."""
     dispatcher = numba.njit(_nothing)
@@ -74,7 +77,7 @@ def keep_kernel(dispatcher, function, counts_references):
 def keep_users(dispatcher, name, source):
     """Keep the code of a user's function, or of a kernel around it; ``source`` is everything that it was made from."""
     if FITS:
-        digest = hashlib.blake2b(f"{BUILD} {source}".encode(), digest_size=12).hexdigest()
+        digest = hashlib.blake2b(f"{BUILD} {USERS} {source}".encode(), digest_size=12).hexdigest()
         dispatcher._cache = Files(f"user.{name}", lambda: digest, None, True)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, partial
 from itertools import pairwise, product
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,9 @@ class Functions:
     commutative: bool
     digest: str
 
+    def __post_init__(self) -> None:
+        _ = self._described  # now, as values around functions may change
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Functions) and self._key() == other._key()
 
@@ -61,6 +64,14 @@ class Functions:
     def _described(self) -> tuple[str, list[Doubt]]:
         return described(self.lift, self.combine, self.lower, self.invert)
 
+    def check_unchanged(self) -> None:
+        """Raise if something that is called has changed: code that is compiled now would not be what is described."""
+        if described(self.lift, self.combine, self.lower, self.invert) != self._described:
+            raise ValueError(
+                f"udaf {self.name!r}: what its functions call, or a value in a module that they use, has changed since "
+                "the aggregate was built; build it again"
+            )
+
     def __reduce__(self) -> tuple[Any, ...]:
         given = (self.lift, self.combine, self.lower, self.invert)
         return _unpickled, (cloudpickle.dumps(given), self.name, self.digest, self.identity, *self._key()[3:])
@@ -77,6 +88,7 @@ class Functions:
     def jitted(self) -> tuple[Any, Any, Any, Any]:
         """The compiled functions; kept on disk if everything that they are made from is known."""
         if self.made_from not in _JITTED:
+            self.check_unchanged()
             parts = {what: getattr(self, what) for what in ("lift", "combine", "lower", "invert")}
             found = {what: None if f is None else njit(f, boundscheck=True) for what, f in parts.items()}
             if self.source is not None:
@@ -96,6 +108,7 @@ class Functions:
         """The kernels for the types of the inputs."""
         key = *self.made_from, self.state, forms
         if key not in _KERNELS:
+            self.check_unchanged()
             _KERNELS[key] = compiled(*self.jitted, forms, self.state, self.source)
         return _KERNELS[key]
 
@@ -273,6 +286,27 @@ def _names(code: CodeType) -> list[str]:
     return sorted({*code.co_names, *(name for c in inner for name in _names(c))})
 
 
+def as_it_is(function: FunctionType) -> FunctionType:
+    """A copy of a function, with the values that it uses now.
+
+    A function is compiled for each type of column when the first one comes. Without a copy, it would use what a
+    variable around it has become: the last value of a loop, or what a notebook has set since.
+    """
+    known = function.__globals__
+    used = {name: _copied(known[name]) for name in _names(function.__code__) if name in known}
+    used |= {name: known[name] for name in ("__builtins__", "__name__") if name in known}
+    cells = tuple(CellType(_copied(cell.cell_contents)) for cell in function.__closure__ or ())
+    copy = FunctionType(function.__code__, used, function.__name__, function.__defaults__, cells)
+    copy.__qualname__, copy.__module__, copy.__doc__ = function.__qualname__, function.__module__, function.__doc__
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _copied(value: Any) -> Any:
+    """What may be changed in place, copied; another value as it is."""
+    return value.copy(order="K") if type(value) is np.ndarray else value
+
+
 def check(f: Functions) -> None:
     """Raise if functions have the wrong arguments, do not compile, or break a law on sample rows."""
     if f not in _CHECKED:
@@ -300,8 +334,11 @@ def _check_arity(f: Functions) -> None:
 
 def _returned(f: Functions, what: str, function: Any, arguments: tuple[Any, ...]) -> Any:
     """Compile a function; returns its result type."""
+    fresh = arguments not in function.overloads
+    if fresh:
+        f.check_unchanged()
     try:
-        if arguments not in function.overloads:
+        if fresh:
             function.compile(arguments)
     except Exception as error:
         plain = re.sub("\x1b\\[[0-9;]*m", "", str(error))  # numba's colours

@@ -345,6 +345,50 @@ def test_what_cannot_be_computed_of_the_data_names_the_aggregate(changed: dict, 
     assert op.snapshot() == before
 
 
+def answers(agg: sl.Aggregate, values: list) -> list:
+    return sl.aggregate(pa.table({"t": [1], "v": values}), sl.Spec("t", {"w": sl.tumbling(10)}, {"x": agg}))[
+        "x"
+    ].to_pylist()
+
+
+def test_values_around_functions_are_those_of_when_it_was_built() -> None:
+    """Integers compile when the first column of integers comes; floats compile at once."""
+    table = np.array([0.0, 7.0])
+    made = [sl.udaf("u", **{**ADD, "lift": lambda x: x * k + table[1], "commutative": True}) for k in (2, 3, 5)]  # noqa: B023
+    again = [pickle.loads(pickle.dumps(agg)) for agg in made]
+    table[1] = 9.0
+    for values in ([1.0], [1]):
+        assert [answers(agg, values) for agg in (*made, *again)] == [[9.0], [10.0], [12.0]] * 2
+
+
+@numba.njit
+def scaled(x: float) -> float:
+    return x * SCALE
+
+
+SCALE = 2
+
+
+def test_a_function_that_is_called_and_changes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    agg = sl.udaf("u", **{**ADD, "lift": lambda x: scaled(x), "commutative": True})
+    assert answers(agg, [1.5]) == [3.0]
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 3)
+    with pytest.raises(
+        ValueError, match=r"^udaf 'u': what its functions call, or a value in a module that they use, h"
+    ):
+        answers(agg, [1])
+
+
+def test_a_variable_without_a_value_is_told() -> None:
+    def build() -> sl.Aggregate:
+        agg = sl.udaf("u", **{**ADD, "lift": lambda x: x * later, "commutative": True})
+        later = 2
+        return agg
+
+    with pytest.raises(ValueError, match=r"^udaf 'u': lift uses a variable that has no value yet; set it before"):
+        build()
+
+
 PRICES = np.array([10.0, 20.0, 40.0])
 
 

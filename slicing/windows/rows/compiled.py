@@ -104,7 +104,7 @@ class CompiledWindow:
             except NumbaError:
                 _KERNELS[self._key(nullable)] = None
                 return None
-            except (ArithmeticError, ValueError, TypeError):  # raised by the user's method
+            except (ArithmeticError, LookupError, ValueError, TypeError):  # raised by the user's method
                 return None
             if n < 0:
                 return None
