@@ -31,6 +31,7 @@ from slicing.exchange import Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.engines import WINDOWS, engine
 from spark_udfs.files import Reading, read
+from spark_udfs.moves import going_on
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by
 from spark_udfs.state import Files, Place, StateError, Written
@@ -434,6 +435,7 @@ class InFiles:
     def put(
         self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query
     ) -> Written:
+        going_on(self.place, self.step.batch)
         return self.place.write(operator, self.step.batch, before, blobs, job.prompt, size, job.policy)
 
 

@@ -43,6 +43,8 @@ FORMAT = 6
 SUFFIX = ".slices"
 _NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?:-?\d+|none))?)\.slices")
 _DRAINED = re.compile(r"(\d{12,})\.drained")
+_LEFT = re.compile(r"(\d{12,})\.left")
+_MOVED = re.compile(r"(\d+)\.(.+)\.moved")
 _PRUNE_EVERY = 16
 
 HELD = Held()  # states held by this worker
@@ -233,7 +235,11 @@ class Place:
 
     def batches(self) -> list[int]:
         """The batches that have a state, in order."""
-        return sorted({version.batch for version in self._versions})
+        return sorted({v.batch for v in self._versions if self.left is None or v.batch < self.left})
+
+    def latest(self) -> int:
+        """The last batch that has a state, even one of a history that was given up; -1 if none has."""
+        return self._versions[-1].batch if self._versions else -1
 
     def drained(self, upto: int) -> int | None:
         """The batch after which the query was drained, if it is ``upto`` or earlier; otherwise None."""
@@ -247,22 +253,59 @@ class Place:
 
     def forget_drained(self, batch: int) -> None:
         """Remove drain marks after ``batch``: the query was set back and continues with this batch."""
-        for ended, name in self._drained.items():
-            if ended > batch:
-                with suppress(FileNotFoundError):  # another attempt was faster
-                    self.system.delete_file(f"{self.folder}/{name}")
+        self._delete([name for ended, name in self._drained.items() if ended > batch])
 
     def mark_drained(self, batch: int) -> None:
         publish(self.system, f"{self.folder}/{batch:012}.drained", b"the query has ended\n")
 
+    # --- where the query moved to or from (spark_udfs.moves) ---------------------------------------------------------
+
+    @cached_property
+    def left(self) -> int | None:
+        """The batch from which on the query went on elsewhere; None: it is here."""
+        marks = filter(None, (_LEFT.fullmatch(file.base_name) for file in self._names))
+        return min((int(mark[1]) for mark in marks), default=None)
+
+    def mark_left(self, batch: int) -> None:
+        if self.left is None or batch < self.left:
+            publish(self.system, f"{self.folder}/{batch:012}.left", b"the query went on elsewhere\n")
+
+    def forget_left(self) -> None:
+        """Remove the marks: the query goes on here, from a batch before them or with a state that is written anew."""
+        if self.left is not None:
+            self._delete([file.base_name for file in self._names if _LEFT.fullmatch(file.base_name)])
+
+    def others(self) -> list[Files]:
+        """The other names and numbers of partitions under which the query has state."""
+        known = filter(None, (_MOVED.fullmatch(file.base_name) for file in self._names))
+        return [replace(self.files, partitions=int(one[1]), name=one[2]) for one in known]
+
+    def note_moved(self, other: Files) -> None:
+        path = f"{self.folder}/{other.partitions}.{other.name}.moved"
+        publish(self.system, path, b"the query has state there, too\n")
+
+    def forget_moved(self, other: Files) -> None:
+        self._delete([f"{other.partitions}.{other.name}.moved"])
+
+    def _delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            with suppress(FileNotFoundError):  # another attempt was faster
+                self.system.delete_file(f"{self.folder}/{name}")
+
+    # --- read --------------------------------------------------------------------------------------------------------
+
     def newest(self, batch: int) -> Version:
         """The version of a batch that counts. Raises if there is none."""
+        if self.left is not None and batch >= self.left:
+            raise StateError(
+                f"the state in {self.folder} after batch {batch} is of a history that was given up: the query was set "
+                f"back and went on from batch {self.left} under another number of partitions or another name. Go on "
+                "under these, or call spark_udfs.rescale (for a name spark_udfs.change), which writes it anew"
+            )
         found = [version for version in self._versions if version.batch == batch]
         if not found:
             raise StateError(self._missing(batch))
         return found[-1]
-
-    # --- read --------------------------------------------------------------------------------------------------------
 
     def restore(self, spec: AnySpec, batch: int) -> tuple[dict[str, Any], Any, bool]:
         """The header of a version, its operator, and whether this worker held it (or a version that it builds on).
@@ -412,12 +455,13 @@ class Place:
                 oldest = min(self._opened(v, whole=False)[0]["base"] for v in kept if v.batch == oldest)
         except StateError:  # no return to it is possible, but the stream goes on
             return
+        gone = []
         for file in self._names:
             unfinished = file.base_name.startswith(".")
             number = re.match(r"\d{12,}", file.base_name.lstrip("."))
             if number and SUFFIX in file.base_name and int(number[0]) < (batch - 1 if unfinished else oldest):
-                with suppress(FileNotFoundError):  # another attempt was faster
-                    self.system.delete_file(f"{self.folder}/{file.base_name}")
+                gone.append(file.base_name)
+        self._delete(gone)
 
 
 def _few(before: dict[str, Any], changed: int, turn: int, policy: Policy) -> bool:

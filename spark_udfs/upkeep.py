@@ -24,7 +24,7 @@ from slicing.exchange import check, operator_of, state_of
 from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.filesystems import absolute
-from spark_udfs import plans, stages
+from spark_udfs import moves, plans, stages
 from spark_udfs.engines import AnySpec, engine
 from spark_udfs.features import FEATURED, FeatureJob
 from spark_udfs.joins import JOINED, JoinJob, with_schemas
@@ -250,7 +250,7 @@ def rescale(
         return pieces(spec, old, stand, to, numbers)
 
     def put_together(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return gathered(spec, new, stand, batches)
+        return gathered(spec, old, new, stand, batches)
 
     places = spark.range(0, old.partitions, 1, old.partitions).mapInArrow(taken_apart, spark_schema(_PIECES))
     _answers(by_place(places, to).mapInArrow(put_together, spark_schema(_ANSWERS)))
@@ -369,7 +369,7 @@ class Change:
         _, operator, _ = self.old.place(self.stand.query, place).restore(self.spec, self.stand.done)
         state = state_of(operator).but(newest=newest)
         state = moved(state, self.changed, given_for(state, self.changed, self.columns), since, agg_since)
-        _begun_anew(self.new, self.stand, place).write(operator_of(state), self.stand.done)
+        _begun_anew(self.old, self.new, self.stand, place).write(operator_of(state), self.stand.done)
         return complete_from(self.spec, [state])
 
 
@@ -392,7 +392,7 @@ def pieces(spec: AnySpec, old: Files, stand: Stand, to: int, numbers: Batches) -
                     yield _row(_PIECES, target, part, None, pickle.dumps(error))
 
 
-def gathered(spec: AnySpec, new: Files, stand: Stand, batches: Batches) -> Iterator[pa.RecordBatch]:
+def gathered(spec: AnySpec, old: Files, new: Files, stand: Stand, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Publish the pieces of each place as its state."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     for place in sorted({row["place"] for row in rows}):
@@ -400,15 +400,18 @@ def gathered(spec: AnySpec, new: Files, stand: Stand, batches: Batches) -> Itera
         errors = [row["error"] for row in of_place if row["error"] is not None]
         if not errors:
             some = [engine(spec).restore(spec, row["piece"]) for row in of_place]
-            _begun_anew(new, stand, place).write(engine(spec).joined(some), stand.done)
+            _begun_anew(old, new, stand, place).write(engine(spec).joined(some), stand.done)
         yield _row(_ANSWERS, place, errors[0] if errors else pickle.dumps(None))
 
 
-def _begun_anew(files: Files, stand: Stand, number: int) -> Place:
+def _begun_anew(old: Files, new: Files, stand: Stand, number: int) -> Place:
     """A place to which a query moves. It goes on, so an end that is marked there is one that it went back from."""
-    place = files.place(stand.query, number)
+    place = new.place(stand.query, number)
     place.forget_drained(-1)
-    return place
+    place.forget_left()
+    if number == 0:
+        moves.note(old, new, stand.query)
+    return new.place(stand.query, number)
 
 
 def _going_on(files: Files, stand: Stand, number: int) -> Place:

@@ -150,7 +150,9 @@ def rescaled(query: JoinJob, batch: int, to: int) -> JoinJob:
     numbers = pa.RecordBatch.from_arrays([pa.array(range(old.partitions))], names=["id"])
     sent = list(upkeep.pieces(query.spec, old, stand, to, [numbers]))
     for target in range(to):
-        answers = upkeep.gathered(query.spec, new, stand, [b for b in sent if b.column(0)[0].as_py() == target])
+        answers = upkeep.gathered(
+            query.spec, query.files, new, stand, [b for b in sent if b.column(0)[0].as_py() == target]
+        )
         assert len(list(answers)) == 1
     return replace(query, partitions=to, files=new)
 

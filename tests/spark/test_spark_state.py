@@ -140,7 +140,7 @@ def rescale(path: str, spec: sl.Spec, partitions: int, to: int) -> int:
     random.Random(to).shuffle(sent)
     for target in range(to):
         mine = [b for b in sent if b.column(0)[0].as_py() == target]
-        for answer in upkeep.gathered(spec, new, at, mine):
+        for answer in upkeep.gathered(spec, old, new, at, mine):
             raised = pickle.loads(answer.column(1)[0].as_py())
             if raised is not None:
                 raise raised
@@ -1085,6 +1085,56 @@ def test_an_end_where_a_query_moves_to_is_one_that_it_went_back_from(tmp_path: P
     with pytest.raises(StateError, match="was drained after batch 3"):
         drained(other, 3)
         run(other, 4, rows(4))
+
+
+def move(path: Path, how: str) -> None:
+    """From two partitions, by ``rescale`` or ``change``."""
+    assert (
+        rescale(str(path), SPEC, 2, 3)
+        if how == "rescaled"
+        else change(str(path), SPEC, SPEC, 2, to="v2")
+        == {
+            "windows": {},
+            "aggs": {},
+        }
+    )
+
+
+@pytest.mark.parametrize("how", ["rescaled", "changed"])
+@pytest.mark.parametrize("back", [1, 2])
+def test_what_a_query_went_back_from_is_no_state_to_go_on_from(tmp_path: Path, how: str, back: int) -> None:
+    """It moves after batch 2, and goes back to where it was: the batches that it had elsewhere do not count."""
+    query = job(tmp_path, 2)
+    other = job(tmp_path, 3) if how == "rescaled" else replace(query, files=replace(query.files, name="v2"))
+    found = [windows(run(query, batch, rows(batch))) for batch in range(3)][: back + 1]
+    move(tmp_path, how)
+    for batch in range(3, 6):
+        run(other, batch, rows(batch + 20))
+    found += [windows(run(query, batch, rows(batch))) for batch in range(back + 1, 4)]
+    refused(other, 4, f"after batch 3 is of a history that was given up: .* went on from batch {back + 1} under")
+    refused(other, 6, "is of a history that was given up")
+    assert [place(other, p).batches() for p in range(other.partitions)] == [list(range(2, back + 1))] * other.partitions
+    move(tmp_path, how)
+    found += [windows(run(other, batch, rows(batch))) for batch in range(4, 6)]
+    straight = all_windows(job(tmp_path / "straight", 2), 6)
+    assert sorted([row for some in found for row in some] + drained(other, 5), key=repr) == straight
+
+
+def test_a_query_that_goes_back_once_more_goes_on_in_either_place(tmp_path: Path) -> None:
+    query, other = job(tmp_path, 2), job(tmp_path, 3)
+    for batch in range(3):
+        run(query, batch, rows(batch))
+    rescale(str(tmp_path), SPEC, 2, 3)
+    for going in (other, query, other, query):  # each time from batch 2, which both have
+        left = query if going is other else other
+        for batch in range(3, 6):
+            run(going, batch, rows(batch + going.partitions))
+        for batch in range(4, 7):
+            if batch <= place(left).latest() + 1:
+                refused(left, batch, "is of a history that was given up")
+    run(query, 6, rows(6))
+    run(query, 7, rows(7))
+    assert place(query).others() == []  # nothing of the other one could be taken for newer state
 
 
 def test_a_place_for_late_rows_that_cannot_be_written_is_told_before_there_are_any(tmp_path: Path) -> None:
