@@ -29,10 +29,9 @@ def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto
 
 def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None) -> Pushed:
     """A push whose rows are in no window. It moves the watermark and closes windows, as a push of late rows does."""
-    state, looked = before.draft(), before.draft()
-    batch, reached = read(looked, data), reached_by(looked, upto)  # its new keys and values are not kept
-    if state.keys is not None:
-        state.keys = state.keys.as_of(known)
+    looked = before.draft()
+    batch, reached = read(looked, data), reached_by(looked, upto)
+    state = before.as_it_was(known)  # its new keys and values are not kept
     state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema

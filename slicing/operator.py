@@ -175,10 +175,10 @@ class Operator(TakesTurns):
             raise
 
     def _undo(self, before: State, known: int, error: BaseException) -> None:
-        """Remove the keys that a call added which fails. An error of ours comes between two keys, others anywhere."""
+        """Remove what a call added to tables which fails. An error of ours comes between two keys, others anywhere."""
         refused = isinstance(error, ValueError | TypeError | OverflowError)
-        if before.keys is not None and self._now is before:
-            self._now = before.but(keys=before.keys.as_of(known, anew=not refused))
+        if self._now is before:
+            self._now = before.as_it_was(known, anew=not refused)
 
     @in_turn
     def advance(self, watermark: object = None, *, marks: object = None) -> Output:
@@ -313,8 +313,8 @@ class Operator(TakesTurns):
         def put_back() -> None:
             warned = self._watch is None  # a warning that is an error comes once
             self.__dict__.update(as_it_is | ({"_watch": None} if warned else {}))
-            if state is not None and keys is not None:
-                self._now = state.but(keys=keys.as_of(known, anew=True))
+            if state is not None:
+                self._now = state.as_it_was(known, anew=True)
 
         return put_back
 

@@ -275,15 +275,16 @@ class ValueType:
         words = self.words(array)
         return ((words ^ SIGN_BIT).view(np.uint64) if self.type == pa.uint64() else words).astype(np.float64)
 
-    def picked(self, words: Ints, null: Mask | None, pool: pa.Array | None) -> pa.Array:
+    def picked(self, words: Ints, null: Mask | None, pool: Any) -> pa.Array:
         """Like ``array``; texts that came as a dictionary stay one: 630,000 values of 50,000 words 49 -> 0.7 ms."""
         if not self.coded or not pool:
             return self.array(words, null, pool)
+        values = pool if isinstance(pool, pa.Array) else pool.values()
         places = (words if null is None else np.where(null, 0, words)).astype(np.int32)
-        return pa.DictionaryArray.from_arrays(array_of(places, null), pool, safe=False)
+        return pa.DictionaryArray.from_arrays(array_of(places, null), values, safe=False)
 
-    def array(self, words: Ints, null: Mask | None, pool: pa.Array | None) -> pa.Array:
-        """The values of words, in the column's type; null where ``null`` is true."""
+    def array(self, words: Ints, null: Mask | None, pool: Any) -> pa.Array:
+        """The values of words, in the column's type; null where ``null`` is true. ``pool``: of a ranked column."""
         if self.family == FLOAT:
             floats = array_of(word_floats(words), null)
             return floats if self._raw.itemsize == 8 else floats.cast(self.type)

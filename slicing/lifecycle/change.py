@@ -21,7 +21,7 @@ from slicing.cells.lanes import Lane
 from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.closing.revise import Revisions
-from slicing.columns.pools import ranks
+from slicing.columns.pools import Pool, ranks
 from slicing.columns.row_values import in_form, values_of
 from slicing.columns.values import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
@@ -344,10 +344,10 @@ def _levels(old: Sequence[int], new: Sequence[int]) -> Ints:
     return np.array([0, *between, *([len(new)] if old else [])], np.int64)
 
 
-def _ranked(store: KeyRows, plan: Plan, pools: Mapping[str, pa.Array]) -> tuple[KeyRows, dict[str, pa.Array]]:
+def _ranked(store: KeyRows, plan: Plan, pools: Mapping[str, Pool]) -> tuple[KeyRows, dict[str, Pool]]:
     """Kept rows with the ranks of their values, for columns that are read by rank from now on."""
     final = [run for run in store.final.runs if isinstance(run, PlainRows)]
-    kept, of_all = [*store.waiting, *(run.rows for run in final)], dict[str, pa.Array]()
+    kept, of_all = [*store.waiting, *(run.rows for run in final)], dict[str, Pool]()
     for name in plan.ranked:
         of_all[name] = pools.get(name, pa.nulls(0, storable(decoded(plan.types[name]))))
         if name not in pools and kept and name in kept[0].columns:

@@ -16,7 +16,7 @@ import numpy as np
 from slicing.cells.table import Cells
 from slicing.closing.fill import Filled
 from slicing.closing.revise import Revisions
-from slicing.columns.pools import ranks
+from slicing.columns.pools import ranks, whole
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.remembered import highest_of
 from slicing.lifecycle.state import State
@@ -91,7 +91,9 @@ def _translated(state: State, others: Sequence[State]) -> tuple[State, list[Stat
         others = [other.recoded(code) for other, code in zip(others, codes, strict=True)]
     others = list(others)
     for name in state.plan.ranked:
-        found, pool, moved = ranks([other.pools[name] for other in others], state.pools[name], state.ranks_kept(name))
+        found, pool, moved = ranks(
+            [whole(other.pools[name]) for other in others], state.pools[name], state.ranks_kept(name)
+        )
         if not np.array_equal(moved, np.arange(moved.size)):
             state = state.reranked(name, moved)
         state = state.but(pools=state.pools | {name: pool})

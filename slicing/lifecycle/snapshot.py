@@ -29,6 +29,7 @@ from slicing.closing.revise import Revisions
 from slicing.columns.arrow_io import empty, one_piece, size_of
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
+from slicing.columns.pools import whole
 from slicing.lifecycle.cell_tables import cells_of, cells_table, columns_of, store_of, words_column, words_of
 from slicing.lifecycle.errors import SnapshotError, check_fingerprint, viewed
 from slicing.lifecycle.in_range import OutOfRange, check_state
@@ -181,7 +182,7 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread 
     tables: list[pa.Table | Unread | _Run] = [pa.Table.from_batches([empty(state.given)])]
     if state.keys is not None:
         tables.append(state.keys.table())
-    tables += [pa.table({"value": pool}) for pool in state.pools.values()]
+    tables += [pa.table({"value": whole(pool)}) for pool in state.pools.values()]
     tables += [pa.table({"end": last}) for last in state.filled.values()]
     tables.append(pa.table(asdict(state.revisions)))
     tables += [_run_of(state.plan, run) if packed else cells_table(run) for run in state.store.runs]

@@ -17,6 +17,7 @@ from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
+from slicing.columns.pools import Placed, Pool
 from slicing.columns.values import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.remembered import moved
@@ -50,7 +51,7 @@ class State:
     arrived: int = 0
     in_order: bool = True  # whether the rows of the last push came in order, as those of the next one then may
     given: pa.Schema | None = None  # the schema of the last batch
-    pools: dict[str, pa.Array] = field(default_factory=dict)
+    pools: dict[str, Pool] = field(default_factory=dict)
     revisions: Revisions = _NO_REVISIONS
     filled: Filled = field(default_factory=dict)
     postponed: tuple[Postponed, ...] = ()
@@ -99,6 +100,13 @@ class State:
         state.__dict__ = {**self.__dict__, **changes}
         return state
 
+    def as_it_was(self, known: int, anew: bool = False) -> State:
+        """The state with the ``known`` keys and the values that it had: a call that is given up has added to tables in
+        place. ``anew``: it may have left one of them half written."""
+        keys = None if self.keys is None else self.keys.as_of(known, anew)
+        placed = {name: pool.as_it_was(anew) for name, pool in self.pools.items() if isinstance(pool, Placed)}
+        return self.but(keys=keys, pools=self.pools | placed)
+
     @property
     def stores(self) -> list[Store]:
         """All stores except those of postponed windows."""
@@ -111,11 +119,13 @@ class State:
 
     def ranks_kept(self, name: str) -> Ints:
         """The ranks of a column's values to go on with: all of them, or :meth:`ranks_used` once most are not used."""
-        size = len(self.pools[name])
+        return self.ranks_used(name) if self.holds_few(name) else np.arange(len(self.pools[name]))
+
+    def holds_few(self, name: str) -> bool:
+        """Whether most values of a column's pool are not used."""
         held = self.store.values + self.rows.values + (0 if self.passed is None else self.passed.size)
-        if size <= 2 * held + FEW_VALUES or self.postponed or self.apart or self.groups:
-            return np.arange(size)
-        return self.ranks_used(name)
+        whole = self.postponed or self.apart or self.groups
+        return len(self.pools[name]) > 2 * held + FEW_VALUES and not whole
 
     def reranked(self, name: str, rank: Ints) -> State:
         """Renumber the ranks of a column's values (order kept): ``rank[old]`` is the new rank."""

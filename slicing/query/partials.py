@@ -16,7 +16,7 @@ from slicing.cells.blocks import width
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.lazy import lazy
-from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType
+from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, has_offsets
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE
 from slicing.query.policy import ADDED
@@ -25,6 +25,7 @@ from slicing.query.type_checks import check_ties, warn_of_categories
 from slicing.system.arrays import Array
 
 # kinds whose kernels take runs of rows
+TELL_APART = ("collect", "count", "count_distinct", "first", "last", "mode", "sample")
 _PLAIN = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
 
 
@@ -55,6 +56,19 @@ class Partials:
             self.readers[SIGN] = lambda column: column.to_numpy()
         by_rank = {f.column for f in feeds if f.form in RANK_FORMS}
         self.ranked = [name for name, value in self.value_types.items() if value.ranked and name in by_rank]
+        self.placed = frozenset[str]() if through is not None or not arrival else self._told_apart()
+
+    def _told_apart(self) -> frozenset[str]:
+        """The columns of text whose values aggregates only tell apart: which one is larger does not matter."""
+        by_order = {
+            feed.column
+            for name, agg in self.aggs.items()
+            if any(part.function not in TELL_APART for part in self._spec.aggs[name].parts())
+            for lane in agg.lanes
+            for feed in lane.feeds
+            if feed.form in RANK_FORMS
+        }
+        return frozenset(n for n in self.ranked if n not in by_order and has_offsets(self.value_types[n].type))
 
     @lazy
     def only_floats(self) -> bool:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from slicing.closing.fits import check_fits, check_full
 from slicing.columns.bits import present
-from slicing.columns.pools import ranks
+from slicing.columns.pools import Placed, ranks
 from slicing.columns.values import NOWHERE, plain, taken
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
@@ -137,13 +137,25 @@ def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[st
 
 
 def _ranks(state: State, name: str, column: pa.Array) -> Ints:
-    """The ranks of a column's values among all known values. New values shift the ranks of values that sort after
-    them."""
+    """The ranks of a column's values among all known values. In a sorted pool, new values shift the ranks of values
+    that sort after them."""
+    if name in state.plan.partials.placed:
+        return _places(state, name, column)
     (ranked,), pool, moved = ranks([column], state.pools[name], state.ranks_kept(name))
     if not np.array_equal(moved, np.arange(moved.size)):
         state.__dict__.update(state.reranked(name, moved).__dict__)
     state.pools = state.pools | {name: pool}
     return ranked
+
+
+def _places(state: State, name: str, column: pa.Array) -> Ints:
+    pool = Placed.of(state.pools[name])
+    if state.holds_few(name):
+        pool, moved = pool.without(state.ranks_used(name))
+        state.__dict__.update(state.reranked(name, moved).__dict__)
+    places, pool = pool.with_values(column)
+    state.pools = state.pools | {name: pool}
+    return places
 
 
 def too_far(plan: Plan, time: int) -> str:

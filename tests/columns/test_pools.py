@@ -44,6 +44,79 @@ def test_long_columns_are_answered_as_short_ones(
     assert pa.concat_tables([*pushed, op.flush().windows]).sort_by(order).equals(long.sort_by(order))
 
 
+TOLD_APART = {
+    "first": sl.first("s"),
+    "last": sl.last("s"),
+    "some": sl.count_distinct("s"),
+    "often": sl.mode("s"),
+    "all": sl.collect("s"),
+    "few": sl.collect("s", at_most=2),
+    "share": sl.count_distinct("s") / sl.count(),
+}
+
+
+def plain(table: pa.Table) -> list[dict]:
+    """The windows in order, with texts in place of numbers and bytes."""
+
+    def text(value: object) -> object:
+        if isinstance(value, list):
+            return [*map(text, value)]
+        return value.decode() if isinstance(value, bytes) else f"{value:05}" if isinstance(value, int) else value
+
+    rows = table.sort_by([(name, "ascending") for name in ("window", "k", "window_start")]).to_pylist()
+    return [
+        {n: text(v) if n in ("first", "last", "often", "all", "few") else v for n, v in row.items()} for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    "type",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int16(), pa.string())],
+    ids=str,
+)
+@pytest.mark.parametrize("windows", [{"w": sl.sliding(40, every=10)}, {"w": sl.session(3), "r": sl.rows(7)}], ids=str)
+def test_texts_that_are_told_apart_are_answered_as_numbers(type: pa.DataType, windows: dict) -> None:
+    """Numbers have no pool. A push fails after its texts are known, the operator is restored, and windows come."""
+    chance = random.Random(f"{type} {windows}")
+    start = 1_700_000_000_000_000_000
+    lateness = 10 if "r" not in windows else 0
+    spec = sl.Spec("t", windows, TOLD_APART, by="k", watermark=sl.bounded(5), allowed_lateness=lateness, emit="updates")
+    operators, found = [sl.Operator(spec), sl.Operator(spec)], ([], [])
+    for push in range(60):
+        times = sorted(chance.randint(10 * push - 15, 10 * push + 9) + start for _ in range(120))
+        numbers = [chance.choice([None, chance.randint(0, 9), chance.randint(0, 99_999)]) for _ in times]
+        texts = [None if n is None else f"{n:05}" for n in numbers]
+        texts = pa.array([t and t.encode() for t in texts] if pa.types.is_binary(type) else texts).cast(type)
+        keys = [chance.randint(0, 2) for _ in times]
+        for at, column in enumerate([texts, pa.array(numbers, pa.int64())]):
+            rows = pa.table({"t": times, "k": keys, "s": column})
+            if push % 7 == 3:
+                far = pa.table({"t": [2**63 - 1], "k": [0], "s": column[5:6]})
+                with pytest.raises(ValueError, match=r"^time column .t. holds"):
+                    operators[at].push(pa.concat_tables([rows, far]))
+            if push % 9 == 5:
+                operators[at] = sl.Operator.restore(spec, operators[at].snapshot())
+            found[at].append(operators[at].push(rows).windows)
+    for at, operator in enumerate(operators):
+        found[at].append(operator.flush().windows)
+    texts, numbers = map(pa.concat_tables, found)
+    assert plain(texts) == plain(numbers)
+
+
+def test_a_push_that_fails_leaves_no_text() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"last": sl.last("s")})
+    failed, never = sl.Operator(spec), sl.Operator(spec)
+    for at in range(3):
+        before = failed.snapshot()
+        with pytest.raises(ValueError, match=r"^time column .t. holds"):
+            failed.push(pa.table({"t": [at, 2**63 - 1], "s": [f"new {at}", "far"]}))
+        assert failed.snapshot() == before
+        for operator in (failed, never):
+            operator.push(pa.table({"t": [at], "s": [f"text {at}"]}))
+        assert failed.snapshot() == never.snapshot()
+    assert failed.flush().windows["last"].to_pylist() == ["text 2"]
+
+
 @pytest.mark.parametrize("values", [["b", "a", "b"], ["b", None, "a"], [None, None], []], ids=str)
 def test_a_dictionary_has_the_values_of_its_column(values: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "FEW_TEXTS", 0)

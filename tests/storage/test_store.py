@@ -231,13 +231,15 @@ def test_a_batch_is_judged_by_the_watermark_before_it():
 # --- what it costs --------------------------------------------------------------------------------------------------
 
 
-def test_memory_follows_the_live_keys():
-    op = operator(sl.tumbling(10), by=["k"], watermark=sl.bounded(0), aggs={"least": sl.min("s")})
+@pytest.mark.parametrize("agg", [sl.min("s"), sl.last("s")], ids=str)
+def test_memory_follows_the_live_keys(agg):
+    op = operator(sl.tumbling(10), by=["k"], watermark=sl.bounded(0), aggs={"least": agg})
     most = {"keys": 0, "bytes": 0, "texts": 0}
     for at in range(200):
         names = pa.array([f"key {at}-{row}" for row in range(1000)])
         out = push(op, *[10 * at] * 1000, k=names, s=names)
         assert out.windows.num_rows == (1000 if at else 0)
+        assert out.windows["least"].equals(out.windows["k"])
         most["texts"] = max(most["texts"], len(op._state.pools["s"]))
         most |= {name: max(most[name], out.stats[name]) for name in ("keys", "bytes")}
     assert most["keys"] <= 8_000  # of 200,000
