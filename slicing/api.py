@@ -110,7 +110,7 @@ def aggregate(
     sources = {name: (name,) for name in spec.by} | {name: agg.gives() for name, agg in spec.aggs.items()}
     if wide:
         sources |= {f"{name}_{window}": sources[name] for name in spec.aggs for window in spec.windows}
-    return given_back(windows, kind, data, sources)
+    return given_back(windows, kind, (data, sources))
 
 
 def all_windows(

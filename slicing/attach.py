@@ -128,7 +128,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
         for agg in spec.aggs:
             given = given.append_column(names[name, agg], some_of(answers[agg], at))
             sources[names[name, agg]] = spec.aggs[agg].gives()
-    back = given_back(given, kind, data, sources)
+    back = given_back(given, kind, (data, sources))
     if kind == "pandas" and returns == "same":
         own = list(data.columns)  # type: ignore[attr-defined]
         if not all(isinstance(name, str) for name in own):  # Arrow has only strings

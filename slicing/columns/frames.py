@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -37,20 +40,29 @@ def check_returns(returns: object, data: object) -> str:
 _FRAMES = (("polars", "DataFrame", "polars"), ("polars", "LazyFrame", "lazy"), ("pandas", "DataFrame", "pandas"))
 
 
-Sources = Mapping[str, Sequence[str]]  # for a column of the result, the columns of the input whose type it may have
+Sources = Mapping[str, Sequence[str]]  # for a column of the result, the columns of given data that it has values of
+Origin = tuple[object, Sources]  # given data, and what the result has of it
 
 
-def given_back(table: pa.Table, kind: str, like: object = None, sources: Sources | None = None) -> Any:
-    """A table as the ``kind`` from ``check_returns``. ``like``: the input data, for types that Arrow does not keep. By
-    default a column of the result has the type of the column with its name."""
+def given_back(table: pa.Table, kind: str, *origins: Origin) -> Any:
+    """A table as the ``kind`` from ``check_returns``. ``origins``: where its columns come from, for types that Arrow
+    does not keep."""
     if kind == "arrow":
         return table
-    if sources is None:
-        sources = {name: (name,) for name in table.column_names}
-    return _pandas(table, like, sources) if kind == "pandas" else _polars(table, kind, like, sources)
+    return _pandas(table, origins) if kind == "pandas" else _polars(table, kind, origins)
 
 
-def _polars(table: pa.Table, kind: str, like: object, sources: Sources) -> Any:
+def _of_sources(origins: Sequence[Origin], types_of: Callable[[object], Mapping[Any, Any]]) -> dict[str, list[Any]]:
+    """For a column of the result, the types of its sources. None for a source that ``types_of`` its data lacks."""
+    found = defaultdict[str, list[Any]](list)
+    for data, sources in origins:
+        types = types_of(data)
+        for name, columns in sources.items():
+            found[name] += map(types.get, columns)
+    return found
+
+
+def _polars(table: pa.Table, kind: str, origins: Sequence[Origin]) -> Any:
     import polars
 
     if _NARROW.search(str(table.schema)):  # Polars would read other memory behind them
@@ -58,12 +70,39 @@ def _polars(table: pa.Table, kind: str, like: object, sources: Sources) -> Any:
     # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads (134 us at the median of a
     # busy machine, while this takes 80 us); types and chunks are equal
     frame: Any = polars.Series(table).struct.unnest()
-    if isinstance(like, polars.DataFrame | polars.LazyFrame) and polars.Categorical in frame.dtypes:
-        known = {name: type for name, type in like.collect_schema().items() if isinstance(type, polars.Enum)}
-        coded = [name for name, type in frame.schema.items() if type == polars.Categorical]
-        enums = {name: [known[source] for source in sources.get(name, ()) if source in known] for name in coded}
-        frame = frame.cast({name: types[0] for name, types in enums.items() if types})
+    texts = [name for name, type in frame.schema.items() if type in (polars.Categorical, polars.String)]
+    if texts:
+        types = _of_sources(origins, _enums)
+        enums = {name: _of_all(types[name]) for name in texts if name in types}
+        frame = frame.cast({name: enum for name, enum in enums.items() if enum is not None})
     return frame.lazy() if kind == "lazy" else frame
+
+
+def _enums(data: object) -> dict[str, Any]:
+    """The columns of a Polars frame that are Enums, with their types."""
+    import polars
+
+    if not isinstance(data, polars.DataFrame | polars.LazyFrame):
+        return {}
+    return {name: type for name, type in data.collect_schema().items() if isinstance(type, polars.Enum)}
+
+
+def _of_all(enums: Sequence[Any]) -> Any:
+    """The Enum with the categories of all Enums, in the order of each. None if two orders differ, or if one is None."""
+    import polars
+
+    if not enums or None in enums:
+        return None
+    if all(enum == enums[0] for enum in enums):
+        return enums[0]
+    orders = [enum.categories.to_list() for enum in enums]
+    sorter = TopologicalSorter[str]({category: () for order in orders for category in order})
+    for before, after in chain.from_iterable(map(pairwise, orders)):
+        sorter.add(after, before)
+    try:
+        return polars.Enum(list(sorter.static_order()))
+    except CycleError:
+        return None
 
 
 def _in_128_bits(type: pa.DataType) -> pa.DataType:
@@ -77,26 +116,34 @@ def _in_128_bits(type: pa.DataType) -> pa.DataType:
     return with_parts(type, _in_128_bits)
 
 
-def _pandas(table: pa.Table, like: object, sources: Sources) -> Any:
+def _pandas(table: pa.Table, origins: Sequence[Origin]) -> Any:
     import pandas
 
     frame = _with_texts_as_names(table).to_pandas(use_threads=table.num_rows >= MANY_ROWS)
-    own: dict[object, Any] = {}  # the input's types of columns, if there are types of pandas' own
-    if isinstance(like, pandas.DataFrame):
-        types = like.dtypes.to_numpy()
-        if not all([isinstance(dtype, np.dtype) for dtype in types]) and like.columns.is_unique:
-            own = dict(zip(like.columns, types, strict=True))
+    types = _of_sources(origins, _own_types)
     for at, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
-        if not own and not pa.types.is_integer(type):
+        known = [dtype for dtype in types.get(name, ()) if dtype is not None]
+        if not known and not pa.types.is_integer(type):
             continue
         column = table.column(at)
-        known = [own[source] for source in sources.get(name, ()) if source in own] if own else []
         dtype = next((dtype for dtype in known if _is_nullable(dtype, type)), None)
         if dtype is None and column.null_count and _needs_digits(column):
             dtype = pandas.api.types.pandas_dtype("Int64" if pa.types.is_signed_integer(type) else "UInt64")
         if dtype is not None and name in frame and frame[name].dtype != dtype:  # otherwise it is the index
             frame[name] = column.to_pandas(types_mapper={type: dtype}.get).array
     return frame
+
+
+def _own_types(data: object) -> dict[object, Any]:
+    """The columns of a pandas frame that have types of pandas' own, with these types."""
+    import pandas
+
+    if not isinstance(data, pandas.DataFrame):
+        return {}
+    types = data.dtypes.to_numpy()
+    if all([isinstance(dtype, np.dtype) for dtype in types]) or not data.columns.is_unique:
+        return {}
+    return {name: dtype for name, dtype in zip(data.columns, types, strict=True) if not isinstance(dtype, np.dtype)}
 
 
 def _with_texts_as_names(table: pa.Table) -> pa.Table:

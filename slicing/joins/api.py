@@ -5,10 +5,11 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any, TypeVar
 
-from slicing.columns.frames import check_returns, given_back, with_index, without_index
+from slicing.columns.frames import Sources, check_returns, given_back, with_index, without_index
 from slicing.columns.sources import Wanted, one_batch
 from slicing.joins.operator import JoinOperator
-from slicing.joins.spec import JoinSpec
+from slicing.joins.plan import JoinPlan
+from slicing.joins.spec import RIGHT_ALONE, JoinSpec
 from slicing.query.watermark import manual
 from slicing.system.arguments import says_arguments
 
@@ -38,6 +39,9 @@ def join(
     returns : str
         ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: the kind of the left data. If this is a pandas
         frame with an index other than a plain range, the index is kept. The right index is dropped unless it is named.
+        Columns of both sides keep the types that :func:`aggregate` names. If keys are merged and right rows without a
+        partner are returned, the Enums of both sides become one with all their categories, or a Categorical or text if
+        their orders differ.
 
     Returns
     -------
@@ -59,7 +63,18 @@ def join(
     first = one_batch(left, Wanted(argument="left"))
     second = without_index(one_batch(right, Wanted(argument="right")))
     found = JoinOperator(patient, threads=threads).whole(first, second)
-    return given_back(with_index(found, first.schema), kind, left) if kind != "arrow" else found
+    if kind == "arrow":
+        return found
+    of_left, of_right = _sources(JoinPlan.of(patient, first.schema, second.schema))
+    return given_back(with_index(found, first.schema), kind, (left, of_left), (right, of_right))
+
+
+def _sources(plan: JoinPlan) -> tuple[Sources, Sources]:
+    """For the columns of the result, the column of each side that fills them."""
+    alone = plan.spec.how in RIGHT_ALONE  # otherwise every row has a left row, and the keys are those of the left
+    of_left = {source.name: (source.left,) for source in plan.sources if source.left is not None}
+    found = [source for source in plan.sources if alone or source.left is None]
+    return of_left, {source.name: (source.right,) for source in found if source.right is not None}
 
 
 def seeing_all(function: str, kind: type[Asking], spec: Asking | None, arguments: dict[str, Any]) -> Asking:

@@ -98,6 +98,72 @@ def test_what_only_chooses_rows_gives_no_type() -> None:
     assert types[list(aggs)].astype(str).to_dict() == {"b": "int64", "a": "Int64", "n": "Int64"}
 
 
+def keyed(*categories: str, key: str) -> pl.DataFrame:
+    return pl.DataFrame({"t": [1], "k": [key]}, schema_overrides={"k": pl.Enum(categories)})
+
+
+BOTH = {"on": "k", "time": "t", "within": (0, 0)}
+
+
+@pytest.mark.parametrize("how", ["right", "full"])
+@pytest.mark.parametrize("returns", ["same", "polars"])
+def test_merged_keys_are_enums_of_the_categories_of_both_sides(how: str, returns: str) -> None:
+    left, right = keyed("x", "y", key="y"), keyed("x", "z", key="z")
+    for one, other in ((left, right), (right, left.lazy())):
+        found = sl.join(one, other, how=how, returns=returns, **BOTH)
+        assert isinstance(found.schema["k"], pl.Enum) and sorted(found.schema["k"].categories) == ["x", "y", "z"]
+        assert found["k"].to_list() == sl.join(one, other, how=how, **BOTH)["k"].to_pylist()
+
+
+def test_merged_keys_whose_categories_have_two_orders_are_no_enum() -> None:
+    found = sl.join(keyed("x", "y", key="y"), keyed("y", "x", key="x"), how="full", returns="same", **BOTH)
+    assert found["k"].to_list() == ["y", "x"] and not isinstance(found.schema["k"], pl.Enum)
+
+
+def test_merged_keys_of_which_one_is_no_enum_are_no_enum() -> None:
+    right = pl.DataFrame({"t": [1], "k": ["other"]})
+    for other in (right, right.with_columns(pl.col("k").cast(pl.Categorical)), right.to_arrow()):
+        found = sl.join(keyed("x", "y", key="y"), other, how="full", returns="same", **BOTH)
+        assert found["k"].to_list() == ["y", "other"] and not isinstance(found.schema["k"], pl.Enum)
+
+
+def test_merged_keys_of_rows_that_all_have_a_left_row_have_the_left_type() -> None:
+    left = keyed("x", "y", key="y")
+    many = keyed("y", *map(str, range(300)), key="y")  # in Arrow its indices are wider
+    for how in ("inner", "left", "semi"):
+        assert sl.join(left, many, how=how, returns="same", **BOTH).schema["k"] == left.schema["k"]
+    assert len(sl.join(left, many, how="full", returns="same", **BOTH).schema["k"].categories) == 302
+
+
+def test_the_columns_of_the_other_table_keep_their_types() -> None:
+    right = pd.DataFrame(
+        {
+            "t": [1, 2],
+            "i": pd.array([1, None], "Int8"),
+            "b": pd.array([True, None], "boolean"),
+            "a": pd.array([1, 2], "int64[pyarrow]"),
+        }
+    )
+    types = {"i": "Int8", "b": "boolean", "a": "int64[pyarrow]"}
+    left = pd.DataFrame({"t": [1, 2, 9], "i": [0.5, 1.5, 2.5]})  # a column with the name of one of the other table
+    found = sl.join(left, right, on=[], time="t", within=(0, 0), how="left", suffix="_r", returns="same")
+    assert found["i"].dtype == "float64"
+    assert found[["i_r", "b", "a"]].dtypes.astype(str).tolist() == list(types.values())
+    aggs = {"i": sl.max("i"), "b": sl.last("b"), "a": sl.first("a")}
+    of_events = sl.features(left[["t"]], right, on=[], time="t", ranges=TEN, aggs=aggs, returns="same")
+    assert of_events.dtypes.astype(str).to_dict() == {"t": "int64", **{f"{n}_ten": type for n, type in types.items()}}
+
+
+@pytest.mark.parametrize("other", [FRAME, FRAME.lazy()])
+def test_the_enums_of_the_other_table_come_back(other: Any) -> None:
+    left = pl.DataFrame({"t": [1, 2], "state": ["a", "b"]})
+    found = sl.join(left, other, on=[], time="t", within=(0, 0), returns="same")
+    wanted = {"t": pl.Int64, "state": pl.String, "t_right": pl.Int64, "old": STATES}
+    assert found.schema == wanted | {"state_right": FRAME.schema["state"]}
+    found = sl.features(left, other, on=[], time="t", ranges=TEN, aggs={"old": sl.last("old")}, returns="same")
+    assert found.schema == {"t": pl.Int64, "state": pl.String, "old_ten": STATES}
+
+
 @pytest.mark.parametrize("returns", ["same", "pandas"])
 def test_attach_takes_frames_whose_column_names_are_numbers(returns: str) -> None:
     frame = pd.DataFrame([[1, 5], [2, 6]], index=["x", "y"])  # as read_csv(header=None) makes them

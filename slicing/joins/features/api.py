@@ -35,7 +35,7 @@ def features(
         The query; or pass its arguments (``on=``, ``time=``, ``ranges=``, ``aggs=`` ...) instead.
     returns : str
         ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: the library of the labels. A pandas frame keeps its
-        index.
+        index. Columns of labels and aggregated columns of events keep the types that :func:`aggregate` names.
     threads : int
         The number of threads.
 
@@ -65,7 +65,9 @@ def features(
     found = FeatureOperator(patient, threads=threads).whole(batch, _read(events, patient))
     if kind == "arrow":
         return found
-    back = given_back(with_index(found, batch.schema), kind, labels)
+    of_labels = {name: (name,) for name in batch.schema.names}
+    of_events = {name: patient.aggs[agg].gives() for _, agg, name in patient.names()}
+    back = given_back(with_index(found, batch.schema), kind, (labels, of_labels), (events, of_events))
     if kind == "pandas" and returns == "same":
         time = batch.column(patient.time[0])
         back.index = labels.index[time.is_valid().to_numpy(zero_copy_only=False)]  # type: ignore[attr-defined]
