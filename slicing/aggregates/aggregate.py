@@ -175,7 +175,7 @@ class Arithmetic(Formula):
             a, b = left.lower(blocks[:count], pools), right.lower(blocks[count:], pools)
             found = calculated(self.operator, a.array, b.array)
             masks = [mask for mask in (a.overflow, b.overflow, found.overflow) if mask is not None]
-            return Lowered(found.array, reduce(np.logical_or, masks) if masks else None)
+            return Lowered(found.array, reduce(np.logical_or, masks), (a, b)) if masks else found
 
         words = None if left.words is None or right.words is None else left.words | right.words
         return BoundAggregate((*left.lanes, *right.lanes), type, lower, words)
@@ -187,6 +187,22 @@ class Arithmetic(Formula):
         if isinstance(side, Arithmetic) and _STRENGTH[side.operator] < _STRENGTH[self.operator] + right:
             return f"({side!r})"
         return repr(side)
+
+
+def unfit(formula: Formula, found: Lowered, row: int, column: str) -> str:
+    """What does not fit its type in a row of answers ``found``: the beginning of an error's sentence."""
+    part, type = _first_unfit(formula, found, row)
+    whole = "" if part is formula else f" in {formula!r}"
+    return f"{part!r}{whole} (output column {column!r}) does not fit {type}"
+
+
+def _first_unfit(formula: Formula, found: Lowered, row: int) -> tuple[Formula, pa.DataType]:
+    """The innermost part of a formula whose answer does not fit its type, and this type."""
+    if isinstance(formula, Arithmetic):
+        for part, side in zip((formula.left, formula.right), found.sides, strict=True):
+            if side.overflow is not None and side.overflow[row]:
+                return _first_unfit(part, side, row)
+    return formula, found.array.type
 
 
 _STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2}

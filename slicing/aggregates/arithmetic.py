@@ -23,6 +23,7 @@ class Lowered(NamedTuple):
 
     array: pa.Array
     overflow: Mask | None
+    sides: tuple[Lowered, ...] = ()  # of arithmetic with an overflow: the answers of both sides
 
 
 def calculated(operator: str, left: Column, right: Column) -> Lowered:

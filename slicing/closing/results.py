@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Pools
+from slicing.aggregates.aggregate import Pools, unfit
+from slicing.aggregates.arithmetic import Lowered
 from slicing.cells.blocks import FEW_PARTIALS, by_column
 from slicing.closing.answers import Answers, LazyBlocks
 from slicing.closing.settle import nulled, settled
@@ -229,7 +230,8 @@ def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
         blocks = list(map(by_column, blocks))
     columns = []
     for name, agg in plan.aggs.items():
-        array, overflow = agg.lower(list(map(blocks.__getitem__, plan.partials.lanes_of[name])), pools)
+        found = agg.lower(list(map(blocks.__getitem__, plan.partials.lanes_of[name])), pools)
+        array, overflow = found.array, found.overflow
         if answers.shows is not None:
             array = _repeated(array, answers.shows)
             overflow = None if overflow is None else overflow[answers.shows]
@@ -238,7 +240,7 @@ def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
             array = nulled(array, missed)
             overflow = None if overflow is None else overflow & ~missed
         if overflow is not None and overflow.any():
-            array = _overflown(plan, answers, name, array, overflow)
+            array = _overflown(plan, answers, name, found, array, overflow)
         columns.append(array)
     return columns
 
@@ -250,12 +252,14 @@ def _repeated(array: pa.Array, shows: Ints) -> pa.Array:
     return array_of(array.to_numpy().take(shows))
 
 
-def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflow: Mask) -> pa.Array:
+def _overflown(plan: Plan, answers: Answers, name: str, found: Lowered, array: pa.Array, overflow: Mask) -> pa.Array:
+    """The answers ``array`` of an aggregate as ``on_overflow`` says. ``found``: those that ``answers.shows`` picks."""
     if plan.spec.on_overflow == "error":
         row = int(np.argmax(overflow))
         start, end = (plan.measure.value(int(c[row])) for c in (answers.start, answers.end))
+        at = row if answers.shows is None else int(answers.shows[row])
         raise OverflowError(
-            f"{plan.spec.aggs[name]!r} (output column {name!r}) does not fit {array.type} in window "
+            f"{unfit(plan.spec.aggs[name], found, at, name)} in window "
             f"{plan.names[int(answers.window[row])]!r} from {start} to {end}; use on_overflow='null' or 'wrap'"
         )
     if plan.spec.on_overflow == "wrap" and not pa.types.is_decimal(array.type):

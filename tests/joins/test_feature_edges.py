@@ -483,6 +483,9 @@ def test_results_that_do_not_fit() -> None:
     aggs = {"v": sl.sum("v")}
     with pytest.raises(OverflowError, match=r"output column 'v_r'\) does not fit int64 .* label at 100"):
         sl.features(*data, spec(aggs=aggs))
+    share = r"sl.sum\('v'\) in sl.sum\('v'\) / sl.count\(\) \(output column 'v_r'\) does not fit int64 .* label at 100"
+    with pytest.raises(OverflowError, match=share):
+        sl.features(*data, spec(aggs={"v": sl.sum("v") / sl.count()}))
     assert sl.features(*data, spec(aggs=aggs, on_overflow="null"))["v_r"].to_pylist() == [None]
     assert sl.features(*data, spec(aggs=aggs, on_overflow="wrap"))["v_r"].to_pylist() == [-(1 << 63)]
 

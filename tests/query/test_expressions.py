@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import random
+import re
 from dataclasses import replace
 from datetime import datetime
 from decimal import Context, Decimal
@@ -346,6 +347,13 @@ def test_what_is_divided_by_nothing_is_infinite_or_nan():
     assert found["inf"] == -np.inf and np.isnan(found["nan"]) and found["null"] is None
 
 
+def test_an_overflow_in_one_of_many_windows_that_share_partials_names_what_does_not_fit():
+    table = pa.table({"t": [*range(3000), 2999], "a": [*[1] * 2999, 2**62, 2**62]})
+    spec = sl.Spec("t", {"u": sl.tumbling(1), "w": sl.tumbling(1)}, {"x": sl.sum("a") / sl.count()})
+    with pytest.raises(OverflowError, match=r"sl.sum\('a'\) in .* does not fit int64 in window 'u' from 2999 to 3000"):
+        sl.aggregate(table, spec)
+
+
 def test_integers_stay_exact_or_overflow():
     big = 2**62
     assert one({"x": sl.sum("a") - 1 + sl.sum("a")}, a=[big]) == {"x": 2 * big - 1}
@@ -353,6 +361,13 @@ def test_integers_stay_exact_or_overflow():
         OverflowError, match=r"sl.sum\('a'\) \* 4 \(output column 'x'\) does not fit int64 in window 'w'"
     ):
         one({"x": sl.sum("a") * 4}, a=[big])
+    for agg in (sl.sum("a") / sl.sum("b"), 0.5 * (sl.sum("b") - sl.sum("a"))):
+        text = f"sl.sum('a') in {agg!r} (output column 'x') does not fit int64 in window 'w'"
+        with pytest.raises(OverflowError, match=re.escape(text)):
+            one({"x": agg}, a=[big, big], b=[1, 1])
+    inner = "sl.sum('a') * 4 in sl.sum('a') * 4 / 2 (output column 'x') does not fit int64"
+    with pytest.raises(OverflowError, match=re.escape(inner)):
+        one({"x": sl.sum("a") * 4 / 2}, a=[big])
     unsigned = pa.array([2**64 - 1], pa.uint64())
     assert one({"x": sl.sum("a") + sl.sum("b")}, a=unsigned, b=pa.array([0], pa.uint64())) == {"x": 2**64 - 1}
     assert one({"x": sl.sum("b") - sl.sum("c")}, b=pa.array([1], pa.uint8()), c=pa.array([5], pa.uint8())) == {"x": -4}

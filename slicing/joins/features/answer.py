@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates.aggregate import unfit
+from slicing.aggregates.arithmetic import Lowered
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
 from slicing.cells.combining import AUTO
@@ -347,25 +349,23 @@ class _Answers:
     def lowered(self, blocks: Sequence[Block], labels: Ints) -> list[pa.Array]:
         found = []
         for number, bound in self.aggs.aggs.items():
-            array, overflow = bound.lower(
-                [b.by_column(blocks[lane]) for lane in self.aggs.partials.lanes_of[number]], self.pools
-            )
-            if overflow is not None and overflow.any():
-                array = self._overflown(array, overflow, labels, int(number))
-            found.append(array)
+            one = bound.lower([b.by_column(blocks[lane]) for lane in self.aggs.partials.lanes_of[number]], self.pools)
+            fits = one.overflow is None or not one.overflow.any()
+            found.append(one.array if fits else self._overflown(one, labels, int(number)))
         return found
 
-    def _overflown(self, array: pa.Array, overflow: Mask, labels: Ints, number: int) -> pa.Array:
+    def _overflown(self, found: Lowered, labels: Ints, number: int) -> pa.Array:
+        assert found.overflow is not None
         name, agg = list(self.plan.spec.aggs.items())[number]
         if self.plan.spec.on_overflow == "error":
-            time = self.plan.measure.value(int(self.time[labels[int(np.argmax(overflow))]]))
+            row = int(np.argmax(found.overflow))
             raise OverflowError(
-                f"{agg!r} (output column {f'{name}_{self.range}'!r}) does not fit {array.type} for the label at "
-                f"{time}; use on_overflow='null' or 'wrap'"
+                f"{unfit(agg, found, row, f'{name}_{self.range}')} for the label at "
+                f"{self.plan.measure.value(int(self.time[labels[row]]))}; use on_overflow='null' or 'wrap'"
             )
-        if self.plan.spec.on_overflow == "wrap" and not pa.types.is_decimal(array.type):
-            return array
-        return nulled(array, overflow)
+        if self.plan.spec.on_overflow == "wrap" and not pa.types.is_decimal(found.array.type):
+            return found.array
+        return nulled(found.array, found.overflow)
 
 
 def _partials(aggs: Plan, rows: Rows, begin: Ints, end: Ints) -> Iterator[tuple[slice, Sequence[Block]]]:
