@@ -126,7 +126,7 @@ def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggre
         number, n = windows.number()
         items = windows.at[windows.last] - windows.at[windows.first]
         at = np.empty(items.size + 1, np.int64)
-        out, count = np.empty((2, int(np.minimum(items, int(1 / share) + 1).sum())), np.int64)
+        out, count = np.empty((2, int(np.minimum(items, 1 / share + 1).sum())), np.int64)
         lists, seen = (windows.at, number, windows.before), np.full(n, -1)
         k.heavy(windows.first, windows.last, *lists, share, np.zeros(n, np.int64), seen, at, out, count)
         words, count = windows.value[out[: at[-1]]], count[: at[-1]]

@@ -152,6 +152,13 @@ def test_strings_keep_their_place_as_their_pool_moves() -> None:
         assert (row["d"], row["m"], row["c"]) == (len(set(inside)), inside[0], inside)
 
 
+@pytest.mark.parametrize("share", [1e-20, 5e-324])
+def test_values_that_make_up_any_share(share: float) -> None:
+    table = pa.table({"t": [1, 2, 3, 12], "v": ["a", "b", "b", "c"]})
+    found = sl.aggregate(table, sl.Spec("t", {"w": sl.tumbling(10)}, {"h": sl.heavy_hitters("v", share)}))
+    assert found["h"].to_pylist() == [["b", "a"], ["c"]]
+
+
 def test_lists_go_when_their_windows_have() -> None:
     op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"m": sl.median("v"), "c": sl.collect("v")}))
     sizes = [
