@@ -87,15 +87,22 @@ def fields_of(name: str) -> tuple[str, ...]:
 class CannotCompute(ValueError):
     """An expression cannot be computed; the message has the reason and a remedy."""
 
-    def __init__(self, derived: Derived, error: Exception) -> None:
+    def __init__(self, derived: Derived, error: Exception, types: pa.Schema) -> None:
         self.derived = derived
         text = str(error).partition("\n")[0]
         one = f"sl.col({derived.fields[0]!r})"
+        whole = next((n for n in derived.fields if pa.types.is_integer(types.field(n).type)), derived.fields[0])
+        rounded = (
+            "; integers are computed as floats here, which are exact only in this range: cast them, such as "
+            f"sl.col({whole!r}).cast('float64', safe=False), which rounds beyond 2**53"
+        )
         cures = {
             "divide by zero": "; pc.divide(a, b) gives inf for floats",
             "overflow": f": the type of its columns is too narrow; compute in a wider one, such as {one}.cast('int64')"
             ", or 'float64'",
             "recision": f"; cast to decimals of fewer digits, or to floats, such as {one}.cast('float64')",
+            "to 16777216": rounded,
+            "to 9007199254740992": rounded,
             "non-scalar": "; an expression is computed row by row: ask for what needs several rows as an aggregate",
         }
         cure = next((cure for part, cure in cures.items() if part in text), "")
@@ -111,7 +118,7 @@ def all_computed(batch: pa.RecordBatch, wanted: Sequence[Derived]) -> list[pa.Ar
             try:
                 computed(batch, [derived])
             except pa.ArrowException as error:
-                raise CannotCompute(derived, error) from None
+                raise CannotCompute(derived, error, batch.schema) from None
         raise
 
 

@@ -491,6 +491,27 @@ def test_arithmetic_is_exact_or_does_not_fit(case):
             sl.aggregate(table, replace(spec, on_overflow="error"))
 
 
+V, F, ROUNDED = sl.col("v"), sl.col("f"), sl.col("v").cast("float64", safe=False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "cured", "found"),
+    [
+        (F < V, F < ROUNDED, True),
+        (V * F, ROUNDED * F, 1.5 * 2**60),
+        (V > 0.5, ROUNDED > 0.5, True),
+        (V.cast("float64") * 0.5, ROUNDED * 0.5, 2.0**59),
+    ],
+    ids=["float < integer", "integer * float", "> 0.5", "* 0.5"],
+)
+@pytest.mark.parametrize("type", [pa.int64(), pa.uint64()], ids=str)
+def test_integers_that_are_no_floats_are_refused_with_the_cast_that_rounds_them(asked, cured, found, type):
+    columns = {"v": pa.array([2**60 + 1], type), "f": pa.array([1.5], pa.float32())}
+    with pytest.raises(ValueError, match=r"such as sl.col\('v'\).cast\('float64', safe=False\), which rounds beyond"):
+        one({"x": sl.last(asked)}, **columns)
+    assert one({"x": sl.last(cured)}, **columns) == {"x": found}
+
+
 REFUSED = {
     "sl.sum(sl.col(0) + 1)": "ValueError: sum's column must be an expression of columns by their names; got add",
     "sl.sum(pc.scalar(3))": "ValueError: sum's column must be computed from columns, such as sl.col('x') * 2; got 3",
