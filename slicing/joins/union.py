@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ from slicing.columns.bits import present
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type, in_result_types
 from slicing.columns.values import compared
-from slicing.query.watermark import Bounded, Progress, Punctuated, Seen, Watermark
+from slicing.query.watermark import Bounded, Progress, Punctuated, Seen, Watermark, fitting, waiting
 from slicing.system.arguments import column_name, says_arguments
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import parse_span
-from slicing.times.measure import Measure
+from slicing.times.measure import Measure, plain_moment
 from slicing.windows.bounds import LIMIT
 
 
@@ -97,6 +98,7 @@ class Union(TakesTurns):
         self._schema: pa.Schema | None = None
         self._measure: Measure | None = None
         self._progress = {name: Progress() for name in sources}
+        self._advanced: dict[str, tuple[object, ...]] = {}  # watermarks given before the first rows of any source
         self._marks: dict[str, int] = {}
         self._newest: dict[str, int] = {}  # of sources whose progress has no times of rows, but of marks
         self._reached: int | None = None
@@ -127,7 +129,9 @@ class Union(TakesTurns):
             columns = dict(zip(schema.names, batch.columns, strict=True))
             progress = policy.observe(progress, Seen.of(times, columns, measure, times[:0]))
         reached = policy.reached(progress, policy.delays(measure))
+        given = {name: max(fitting(marks, partial(_ticks, measure, name))) for name, marks in self._advanced.items()}
         self._schema, self._measure, self._progress[source] = schema, measure, progress
+        self._marks, self._advanced = self._marks | given, {}
         if times.size and isinstance(policy, Punctuated):
             self._newest[source] = max(int(times.max()), self._newest.get(source, -LIMIT))
         if reached is not None:
@@ -138,11 +142,13 @@ class Union(TakesTurns):
 
     @in_turn
     def advance(self, source: str, watermark: object) -> UnionOutput:
-        """Promise that no row of a source before ``watermark`` will come."""
+        """Promise that no row of a source before ``watermark`` will come, even before the first rows of any source:
+        then ``rows`` of the output has no columns, and its ``watermark`` is None."""
         self._check_source(source)
         if self._measure is None or self._schema is None:
-            raise ValueError("push rows first: the type of the time column is known from them")
-        mark = max(-LIMIT, min(LIMIT, self._measure.watermark(watermark, "watermark")))
+            self._advanced[source] = waiting(self._advanced.get(source, ()), plain_moment(watermark))
+            return UnionOutput(pa.table({}), None)
+        mark = _ticks(self._measure, source, watermark)
         self._marks[source] = max(mark, self._marks.get(source, mark))
         empty = no_rows(self._schema)
         return UnionOutput(empty.append_column(self.source, pa.array([], pa.string())), self._least())
@@ -193,6 +199,11 @@ class Union(TakesTurns):
         """The newest time that a source has reached, by a row or by its watermark."""
         known = self._progress[source].largest, self._marks.get(source), self._newest.get(source)
         return max([time for time in known if time is not None], default=None)
+
+
+def _ticks(measure: Measure, source: str, watermark: object) -> int:
+    """The watermark of a source in ticks of the time column."""
+    return max(-LIMIT, min(LIMIT, measure.watermark(watermark, f"watermark of source {source!r}")))
 
 
 def union(tables: Iterable[object]) -> pa.Table:

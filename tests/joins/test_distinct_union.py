@@ -211,6 +211,23 @@ def test_a_watermark_may_come_before_the_first_rows_of_a_distinct(keep: str) -> 
     assert sl.Distinct(spec).flush().rows.num_rows == 0
 
 
+def test_a_watermark_may_come_before_the_first_rows_of_a_union() -> None:
+    union = sl.Union({"a": sl.bounded(0), "b": sl.manual()}, "t")
+    out = union.advance("b", "1970-01-01T00:00:09")
+    assert (out.rows.num_columns, out.watermark) == (0, None)
+    assert union.advance("b", np.datetime64(7, "s")).watermark is None  # no watermark goes back
+    with pytest.raises(TypeError, match=r"watermark must be a whole number, a datetime, .*; got 1\.5"):
+        union.advance("b", 1.5)
+    wrong = r"watermark of source 'b' must be a whole number, as the time .* by advance before the first push: advance"
+    with pytest.raises(TypeError, match=wrong):
+        union.push("a", pa.table({"t": [20]}))
+    out = union.push("a", pa.table({"t": pa.array([20], pa.timestamp("s"))}))
+    assert str(out.watermark) == "1970-01-01 00:00:09"
+    numbers = sl.Union({"a": sl.manual()}, "t")
+    assert [numbers.advance("a", mark).watermark for mark in (12, 5)] == [None, None]
+    assert numbers.push("a", pa.table({"t": [5]})).watermark == 12
+
+
 @pytest.mark.parametrize("policy", [sl.punctuated("mark"), sl.manual()])
 def test_a_source_that_sends_rows_between_marks_is_not_silent(policy: object) -> None:
     union = sl.Union({"a": policy, "b": sl.bounded(0)}, "t", idle=30)
