@@ -6,21 +6,16 @@ Both are plain functions of record batches, so that tests run them without Spark
 from __future__ import annotations
 
 import gc
-import hashlib
-import io
 import os
 import time
 import traceback
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.cloudpickle import dumps, loads
 
@@ -28,9 +23,9 @@ from slicing import Operator, Output, Spec
 from slicing.closing.wide import widened
 from slicing.columns.arrow_io import no_rows, together
 from slicing.exchange import Collector, admit, packed, start, state_of
-from slicing.system.filesystems import filesystem, publish
 from spark_udfs.engines import WINDOWS, engine
 from spark_udfs.files import Reading, read
+from spark_udfs.late import check_late, write_late
 from spark_udfs.moves import going_on
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by
@@ -343,7 +338,8 @@ def entered(job: Query, storage: Storage, blobs: list[bytes], step: Step) -> pa.
     restored = time.perf_counter()
     out = job.answered(engine(job.spec).admit(operator, blobs, job.prompt), operator)
     check_bytes(job, out.counts, step.partition)
-    _write_late(job, out.late, step)
+    if job.late_path is not None:
+        write_late(job.late_path, out.late, job.name, step)
     merged = time.perf_counter()
     written = storage.put(operator, before, blobs, out.counts["bytes"], job)
     figures = {
@@ -365,19 +361,6 @@ def check_bytes(job: Query, stats: Mapping[str, Any], partition: int) -> None:
             "state is as it was before the batch, which Spark repeats with the same rows. Start the query with a "
             "larger max_bytes, or with more partitions (rescale)"
         )
-
-
-@lru_cache(16)
-def check_late(path: str, process: int) -> None:
-    """Stop a query that cannot write late rows, even if there are none yet; each worker tests it once."""
-    try:
-        system, root = filesystem(path)
-        tried = f"{root}/.{uuid.uuid4().hex}"
-        publish(system, tried, b"")
-    except OSError as error:
-        raise StateError(f"late_path={path!r}: this executor cannot write there: {error}") from error
-    with suppress(OSError):  # it may be allowed to write and not to remove
-        system.delete_file(tried)
 
 
 def _placed(job: Query, step: Step, places: set[int]) -> Step:
@@ -437,27 +420,6 @@ class InFiles:
     ) -> Written:
         going_on(self.place, self.step.batch)
         return self.place.write(operator, self.step.batch, before, blobs, job.prompt, size, job.policy)
-
-
-def _write_late(job: Query, tables: Mapping[str, pa.Table], step: Step) -> None:
-    """Write one file for each batch and partition; its name marks its content, so repeated attempts are equal."""
-    if job.late_path is None:
-        return
-    system, root = filesystem(job.late_path)
-    for folder, late in tables.items():
-        if not late.num_rows:
-            continue
-        sink = io.BytesIO()
-        order = [(n, "ascending") for n, f in zip(late.column_names, late.schema, strict=True) if _sortable(f.type)]
-        pq.write_table(late.sort_by(order), sink)
-        data = sink.getvalue()
-        mark = hashlib.blake2b(data, digest_size=4).hexdigest()
-        name = f"{job.name}-{step.query[:8]}-{step.batch:012}-{step.partition:05}-{mark}.parquet"
-        publish(system, "/".join(filter(None, (root, folder, name))), data)
-
-
-def _sortable(type: pa.DataType) -> bool:
-    return not (pa.types.is_nested(type) or pa.types.is_null(type))
 
 
 def _with_stats(job: Query, out: Answered, figures: dict[str, int]) -> pa.Table:

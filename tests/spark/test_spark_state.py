@@ -278,6 +278,28 @@ def test_late_rows_are_in_one_file_a_batch_and_partition(tmp_path: Path) -> None
     assert late.column_names == [*SCHEMA.names, "reason"]
 
 
+def test_a_batch_that_other_readers_repeat_writes_its_late_rows_once(tmp_path: Path) -> None:
+    """Rows differ in columns that Arrow does not sort by, or in the sign of zero."""
+    parts = pa.struct({"a": pa.int64(), "b": pa.list_(pa.float64())})
+    schema = pa.schema([("t", pa.int64()), ("v", pa.float64()), ("f", pa.float32()), ("parts", parts)])
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(0))
+    query = replace(job(tmp_path / "state", 1, spec, late_path=str(tmp_path / "late")), schema=schema)
+    rng = np.random.default_rng(1)
+    zeros, lists = [0.0, -0.0, None, float("nan")], [None, [], [0.0], [-0.0], [None, 1.0]]
+    late = [
+        {"t": 5, "v": zeros[i % 4], "f": zeros[i // 4 % 3], "parts": {"a": i % 3, "b": lists[i % 5]} if i % 7 else None}
+        for i in range(60)
+    ]
+    early = [{"t": 100, "v": 1.0, "f": 1.0, "parts": {"a": 0, "b": []}}]
+    run(query, 0, pa.RecordBatch.from_pylist(early, schema))
+    for readers in (1, 2, 3):
+        rng.shuffle(late)  # type: ignore[arg-type]
+        run(query, 1, pa.RecordBatch.from_pylist(late, schema), readers)
+    (file,) = (tmp_path / "late").iterdir()
+    found = pq.read_table(file).drop_columns("reason").to_pylist()
+    assert sorted(map(repr, found)) == sorted(map(repr, late))
+
+
 def test_queries_may_share_a_place_for_late_rows(tmp_path: Path) -> None:
     counted = 0
     for query in ("one", "other"):
