@@ -5,18 +5,20 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import csv, fs, json
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
 from slicing.columns.parquet import old_times
 from slicing.system.arguments import choice, says_arguments
 from slicing.system.filesystems import filesystem
-from spark_udfs.types import arrow_schema, check_session, conformed, given_schema
+from spark_udfs.types import arrow_schema, check_path, check_session, conformed, given_schema
 
 FORMATS = ("parquet", "arrow", "csv", "json")
 ROWS_AT_ONCE = 1 << 18
@@ -163,7 +165,7 @@ def read_files(
     spark : SparkSession
         The session.
     path : str
-        A folder or a glob that Spark and the workers can read.
+        A folder, a glob or a file that Spark and the workers can read.
     schema : optional
         The columns, as a Spark schema, an Arrow schema or a DDL string. If left out, they are read from the first file.
     format : str
@@ -197,6 +199,7 @@ def read_files(
     [Row(window_end=10, k='a', s=3)]
     """
     check_session(spark)
+    check_path(path, "path")
     choice(format, "format", FORMATS)
     choice(missing, "missing", ("error", "null"))
     known = {name.lower(): name for name in (*SOURCE_OPTIONS, *(CSV_OPTIONS if format == "csv" else ()))}
@@ -210,31 +213,45 @@ def read_files(
     written = Csv.of(named)
     if format == "csv" and not written.header and schema is None:
         raise ValueError("read_files: CSV files without a header need schema=, with all their columns in order")
-    reader = (spark.readStream if streaming else spark.read).format("binaryFile")
-    for name, value in named.items():
-        if name in SOURCE_OPTIONS:
-            reader = reader.option(name, str(value))
-    columns = _schema(path, schema, Reading(format, missing, written, ()).file_format())
+    source = {name: str(value) for name, value in named.items() if name in SOURCE_OPTIONS}
+    if schema is None:
+        schema = _learned(*_first_file(spark, path, source), Reading(format, missing, written, ()).file_format())
+    columns = _schema(schema)
+    reader = (spark.readStream if streaming else spark.read).format("binaryFile").options(**source)
     return FileRows(reader.schema(_LISTED).load(path).select("path"), columns, format, missing, written)
 
 
-def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str | ds.FileFormat) -> pa.Schema:
+def _schema(schema: object) -> pa.Schema:
     if isinstance(schema, str):
         schema = StructType.fromDDL(schema)
     if isinstance(schema, StructType):
         return arrow_schema(schema)
-    if schema is None:
-        system, inside = filesystem(path)
-        found = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
-        names = sorted(f.path for f in found if f.size and not f.base_name.startswith((".", "_")))
-        if not names:
-            raise ValueError(f"{path} holds no file yet to learn the columns from; give read_files a schema=")
-        schema = ds.dataset(names[:1], filesystem=system, format=format).schema
-        if format is PARQUET:
-            schema = _with_instants(schema, pq.ParquetFile(system.open_input_file(names[0])).schema)
     if not isinstance(schema, pa.Schema):
         raise TypeError(f"schema must be Spark's StructType, Arrow's Schema or a DDL string; got {schema!r}")
     return given_schema(schema)
+
+
+def _first_file(spark: SparkSession, path: str, options: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
+    """The first file with content, of those that Spark finds: it takes globs and leaves out hidden folders."""
+    try:
+        found = spark.read.format("binaryFile").options(**options).load(path).inputFiles()
+    except AnalysisException as refusal:
+        if refusal.getCondition() != "PATH_NOT_FOUND":
+            raise
+        found = []
+    for name in sorted(map(unquote, found)):
+        system, inside = _located(name)
+        if system.get_file_info(inside).size:
+            return system, inside
+    raise ValueError(f"{path} holds no file yet to learn the columns from; give read_files a schema=")
+
+
+def _learned(system: fs.FileSystem, path: str, format: str | ds.FileFormat) -> pa.Schema:
+    """The columns of a file."""
+    schema = ds.dataset([path], filesystem=system, format=format).schema
+    if format is PARQUET:
+        schema = _with_instants(schema, pq.ParquetFile(system.open_input_file(path)).schema)
+    return schema
 
 
 def _with_instants(schema: pa.Schema, file: pq.ParquetSchema) -> pa.Schema:

@@ -19,7 +19,7 @@ from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
 from spark_udfs.stages import STATS, Query, errors_as_rows, results_schema
 from spark_udfs.state import Files
-from spark_udfs.types import arrow_schema, spark_schema, type_of
+from spark_udfs.types import arrow_schema, check_path, spark_schema, type_of
 
 
 def places(spark: SparkSession, partitions: int | None, keyed: bool) -> int:
@@ -89,18 +89,14 @@ def answered(collected: DataFrame, job: Query) -> DataFrame:
 
 def check_places(state: object, name: object, late_path: object, keep: object, hold: object) -> None:
     """Check the arguments about state. A batch query is checked too, so that errors show before it becomes a stream."""
-    check_path(state, "state")
-    check_path(late_path, "late_path")
+    for path, argument in ((state, "state"), (late_path, "late_path")):
+        if path is not None:
+            check_path(path, argument)
     check_name(name, "name")
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 2:
         raise ValueError(f"keep_versions must be at least 2; got {keep!r}")
     if isinstance(hold, bool) or not isinstance(hold, int) or hold < 0:
         raise ValueError(f"hold_bytes must be a whole number of bytes, 0 to hold nothing; got {hold!r}")
-
-
-def check_path(path: object, argument: str) -> None:
-    if path is not None and (not isinstance(path, str) or not path):
-        raise ValueError(f"{argument} must be a path or URI that all executors reach, as text; got {path!r}")
 
 
 def check_name(name: object, argument: str) -> None:

@@ -112,3 +112,9 @@ def check_session(spark: object) -> None:
     """Raise for what is no session: one of Spark Connect has the same readers."""
     if not hasattr(spark, "readStream"):
         raise TypeError(f"spark must be a SparkSession; got {type_of(spark)}")
+
+
+def check_path(path: object, argument: str) -> None:
+    """Raise for what is no path: workers need it as text."""
+    if not isinstance(path, str) or not path:
+        raise ValueError(f"{argument} must be a path or URI that all executors reach, as text; got {path!r}")

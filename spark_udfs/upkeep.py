@@ -31,7 +31,7 @@ from spark_udfs.joins import JOINED, JoinJob, with_schemas
 from spark_udfs.placed import by_place
 from spark_udfs.stages import Job, Query
 from spark_udfs.state import Files, Place, StateError
-from spark_udfs.types import arrow_schema, check_session, spark_schema, type_of
+from spark_udfs.types import arrow_schema, check_path, check_session, spark_schema, type_of
 
 Batches = Iterable[pa.RecordBatch]
 _ANSWERS = pa.schema([("place", pa.int32()), ("answer", pa.binary())])
@@ -72,7 +72,8 @@ def _check(function: str, spec: object, state: object, name: object) -> None:
     """Raise for wrong arguments that :func:`drain`, :func:`peek`, :func:`rescale` and :func:`change` share."""
     if not isinstance(spec, AnySpec):
         raise TypeError(f"{function} takes the query's sl.Spec, sl.JoinSpec or sl.FeatureSpec; got {type_of(spec)}")
-    plans.check_path(state, "state")
+    if state is not None:
+        check_path(state, "state")
     if name is not None:
         plans.check_name(name, "name")
 

@@ -560,6 +560,24 @@ def test_a_column_that_a_file_lacks_is_refused_or_null(spark: SparkSession, tmp_
         assert (row["n"], row["s"]) == (2, 2.5)
 
 
+def test_columns_are_learned_from_the_files_that_spark_finds(spark: SparkSession, tmp_path: Path) -> None:
+    """Not from what Delta and unfinished jobs have beside them."""
+    folder, table = tmp_path / "in", pa.table({"t": [1, 2], "k": ["a", "a"]})
+    for hidden in ("_delta_log/000.json", "_temporary/0/part.parquet"):
+        (folder / hidden).parent.mkdir(parents=True)
+        (folder / hidden).write_text("{}")
+    pq.write_table(table, folder / "a b%20c.parquet")
+    for path in ("in", "in/*.parquet", "in/a b%20c.parquet"):
+        rows = read_files(spark, str(tmp_path / path), streaming=False)
+        assert rows.schema == table.schema
+        assert window_aggregate(rows, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()})).select("n").collect() == [
+            (2,)
+        ]
+    for path in ("in/*.csv", "elsewhere"):
+        with pytest.raises(ValueError, match="holds no file yet to learn the columns from; give read_files a schema="):
+            read_files(spark, str(tmp_path / path))
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -614,6 +632,9 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
             window_aggregate(frame, SPEC, **paths)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"schema must be Spark's StructType, Arrow's Schema .*; got \['ts'\]"):
         read_files(spark, str(tmp_path / "in"), ["ts"])  # type: ignore[arg-type]
+    for wrong in (None, 5, "", [str(tmp_path / "in")]):
+        with pytest.raises(ValueError, match="path must be a path or URI that all executors reach, as text; got "):
+            read_files(spark, wrong, "ts long", streaming=False)  # type: ignore[arg-type]
     for format, options, refused in (
         (
             "csv",
