@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ SOURCE_OPTIONS = (  # of Spark's file source
     "ignoreMissingFiles",
 )  # fmt: skip
 CSV_OPTIONS = ("sep", "delimiter", "header", "nullValue", "quote", "escape")
+NULL_IN_PATH = "__HIVE_DEFAULT_PARTITION__"
 BLOCK = 1 << 20  # bytes of a CSV file that are looked at together
 # Parquet's old times, which Spark writes by default: from the year 1 to 9999, which nanoseconds do not reach
 PARQUET = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
@@ -173,8 +174,9 @@ def read_files(
     streaming : bool
         False: all files at once, as a batch.
     missing : str
-        What a column of the schema is that a file does not have: ``"error"`` refuses the file, ``"null"`` takes nulls,
-        as for files from before a column was added. In a JSON file, a column without values is always null.
+        What a column of the schema is that neither a file nor its path has: ``"error"`` refuses the file, ``"null"``
+        takes nulls, as for files from before a column was added. In a JSON file, a column without values is always
+        null. A path has the columns that its folders name, as ``day=2026-03-29``.
     options
         Options of Spark's file source, such as ``maxFilesPerTrigger=100``. For CSV files also Spark's ``sep`` (or
         ``delimiter``), ``header`` (here True by default: the first line has the names), ``nullValue``, ``quote`` and
@@ -288,6 +290,7 @@ def _cure(reading: Reading, error: Exception) -> str:
 
 def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Reading) -> Iterator[pa.RecordBatch]:
     """Rows of one file. Text is parsed as the wanted types; a typed file is read in its own types and cast, checked."""
+    named = _named_in(path)
     if reading.format == "json":  # a dataset loses the only line of a file without a line end
         with system.open_input_stream(path) as stream:
             if hasattr(json, "open_json"):
@@ -296,18 +299,22 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Readi
                 batches = json.read_json(stream, parse_options=_parsed(schema)).to_batches()
             for batch in batches:
                 given = [_of_json(batch.column(field.name), field.type) for field in schema]
+                for i, field in enumerate(schema):
+                    if named.get(field.name) is not None:
+                        given[i] = given[i].fill_null(_in_path(named[field.name], given[i].type, field.name))
                 yield pa.RecordBatch.from_arrays(given, schema.names)
         return
     if reading.format == "csv":
         reading.csv.check(system, path)
-    format = reading.file_format()
+    format = replace(reading, columns=tuple(n for n in reading.columns if n not in named)).file_format()
     data = ds.dataset([path], filesystem=system, format=format)
     found = data.schema.names
-    missing = [name for name in schema.names if name not in found]
-    alike = [name for name in missing if name.lower() in map(str.lower, found)]
+    missing = [name for name in schema.names if name not in found and name not in named]
+    alike = [name for name in missing if name.lower() in map(str.lower, [*found, *named])]
     if alike:
         raise ValueError(
-            f"column {alike[0]!r} has another case in the file, whose columns are {', '.join(found)}; name it as there"
+            f"column {alike[0]!r} has another case in the file, whose columns are {', '.join([*found, *named])}; name "
+            "it as there"
         )
     if missing and reading.missing == "error":
         raise ValueError(
@@ -317,11 +324,29 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Readi
     if reading.format == "csv":
         known = [schema.field(name) if name in schema.names else data.schema.field(name) for name in found]
         data = ds.dataset([path], filesystem=system, format=format, schema=pa.schema(known))
-    there = [name for name in schema.names if name not in missing]
+    there = [name for name in schema.names if name in found]
+    others = {f.name: _in_path(named.get(f.name), f.type, f.name) for f in schema if f.name not in found}
     for batch in data.scanner(columns=there, batch_size=ROWS_AT_ONCE).to_batches():
-        nulls = {name: pa.nulls(batch.num_rows, schema.field(name).type) for name in missing}
-        columns = dict(zip(there, batch.columns, strict=True)) | nulls
+        constant = {name: pa.repeat(value, batch.num_rows) for name, value in others.items()}
+        columns = dict(zip(there, batch.columns, strict=True)) | constant
         yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema.names)
+
+
+def _named_in(path: str) -> dict[str, str | None]:
+    """The columns that folders name, and their values as text: ``day=2026-03-29``, as Hive and Spark write them."""
+    folders = (folder.partition("=") for folder in path.split("/")[:-1] if "=" in folder)
+    texts = {unquote(name): unquote(text) for name, _, text in folders}
+    return {name: None if text == NULL_IN_PATH else text for name, text in texts.items()}
+
+
+def _in_path(text: str | None, type: pa.DataType, column: str) -> pa.Scalar:
+    """A value that a folder has in its name, or null."""
+    if text is None:
+        return pa.scalar(None, type)
+    try:
+        return pa.scalar(text).cast(type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"column {column!r} is {text!r} in the path, which does not fit {type}: {error}") from None
 
 
 def _parsed(schema: pa.Schema) -> json.ParseOptions:

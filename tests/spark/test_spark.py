@@ -560,6 +560,38 @@ def test_a_column_that_a_file_lacks_is_refused_or_null(spark: SparkSession, tmp_
         assert (row["n"], row["s"]) == (2, 2.5)
 
 
+PARTED = {"parquet": {}, "json": {}, "csv": {"header": False, "escape": '"'}}
+
+
+@pytest.mark.parametrize("format", PARTED)
+def test_columns_in_paths_are_read_as_spark_reads_them(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    """Of what ``partitionBy`` wrote, with signs that paths cannot have and with nulls."""
+    days = "date_add(date'2026-03-29', cast(id % 2 as int)) day"
+    frame = spark.sql(f"select id t, id * 2 v, {days}, nullif('a/b=%c ' || id % 3, 'a/b=%c 0') k from range(8)")
+    folder, options = str(tmp_path / "in"), PARTED[format]
+    frame.coalesce(1).write.partitionBy("day", "k").options(**options).format(format).save(folder)
+    aggs = {"n": sl.count(), "s": sl.sum("v"), "d": sl.max("day")}
+    spec = sl.Spec("t", {"w": sl.tumbling(100)}, aggs, by=["k", "day"])
+    for missing in ("error", "null"):
+        rows = read_files(spark, folder, frame.schema, format, streaming=False, missing=missing, **options)
+        found = window_aggregate(rows, spec, partitions=1)
+        assert in_order(found.toArrow()) == in_order(window_aggregate(frame, spec, partitions=1).toArrow())
+
+
+def test_columns_in_paths_that_do_not_fit_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "day=2026-03-29").mkdir()
+    pq.write_table(pa.table({"t": [1]}), tmp_path / "day=2026-03-29" / "a.parquet")
+    for column, type, said in (
+        ("day", "int", "column 'day' is '2026-03-29' in the path, which does not fit int32"),
+        ("Day", "date", "column 'Day' has another case in the file, whose columns are t, .*day; name it as there"),
+    ):
+        rows = read_files(spark, str(tmp_path), f"t long, {column} {type}", streaming=False)
+        with pytest.raises(Exception, match=said):
+            window_aggregate(
+                rows, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by=column), partitions=1
+            ).collect()
+
+
 def test_columns_are_learned_from_the_files_that_spark_finds(spark: SparkSession, tmp_path: Path) -> None:
     """Not from what Delta and unfinished jobs have beside them."""
     folder, table = tmp_path / "in", pa.table({"t": [1, 2], "k": ["a", "a"]})
