@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from slicing import FeatureSpec, Spec
 from slicing.closing.wide import check_layout
@@ -27,11 +26,12 @@ from slicing.system.filesystems import absolute
 from spark_udfs import moves, plans, stages
 from spark_udfs.engines import AnySpec, engine
 from spark_udfs.features import FEATURED, FeatureJob
+from spark_udfs.files import FileRows
 from spark_udfs.joins import JOINED, JoinJob, with_schemas
 from spark_udfs.placed import by_place
 from spark_udfs.stages import Job, Query
 from spark_udfs.state import Files, Place, StateError
-from spark_udfs.types import arrow_schema, check_path, check_session, spark_schema, type_of
+from spark_udfs.types import check_path, check_session, spark_schema, type_of
 
 Batches = Iterable[pa.RecordBatch]
 _ANSWERS = pa.schema([("place", pa.int32()), ("answer", pa.binary())])
@@ -56,24 +56,39 @@ class Stand:
                 f"{function} needs checkpoint=, that of the query (its checkpointLocation): it says whose state is "
                 "meant and which batch is complete"
             )
+        check_path(checkpoint, "checkpoint")
         try:
             folder = _no_pattern(checkpoint)
-            query = json.loads(spark.read.text(f"{folder}/metadata").collect()[0][0])["id"]
+            query = _query_of("".join(row.value for row in spark.read.text(f"{folder}/metadata").collect()))
             begun, done = (_newest(spark, f"{folder}/{log}") for log in ("offsets", "commits"))
         except AnalysisException:
             what = "it has no metadata, offsets/ or commits/"
             raise StateError(f"{checkpoint} is no query's checkpoint: {what}") from None
+        if query is None:
+            raise StateError(f"{checkpoint} is no query's checkpoint: its file metadata has no id of a query")
         if begun is None or done is None:
             raise StateError(f"the query at {checkpoint} has not completed a batch yet: it has no state")
         return Stand(query, begun, done)
 
 
-def _check(function: str, spec: object, state: object, name: object) -> None:
+def _query_of(metadata: str) -> str | None:
+    """The id of the query that a checkpoint belongs to; None if its metadata are damaged."""
+    try:
+        known = json.loads(metadata)
+    except ValueError:
+        return None
+    query = known.get("id") if isinstance(known, dict) else None
+    return query if isinstance(query, str) else None
+
+
+def _check(function: str, spec: object, state: object, partitions: object, name: object) -> None:
     """Raise for wrong arguments that :func:`drain`, :func:`peek`, :func:`rescale` and :func:`change` share."""
     if not isinstance(spec, AnySpec):
         raise TypeError(f"{function} takes the query's sl.Spec, sl.JoinSpec or sl.FeatureSpec; got {type_of(spec)}")
     if state is not None:
         check_path(state, "state")
+    if partitions is not None:
+        at_least_one(partitions, "partitions", ", or None")
     if name is not None:
         plans.check_name(name, "name")
 
@@ -138,7 +153,7 @@ def drain(
     >>> rest.select("window_end", "k", "s").collect()
     [Row(window_end=20, k='b', s=3)]
     """
-    _check("drain", spec, state, name)
+    _check("drain", spec, state, partitions, name)
     stand = Stand.of(spark, checkpoint, "drain")
     if stand.begun != stand.done:
         raise StateError(
@@ -191,7 +206,7 @@ def peek(
     >>> peek(spark, spec, folder + "/state", checkpoint=folder + "/checkpoint").select("k", "s").collect()
     [Row(k='b', s=3)]
     """
-    _check("peek", spec, state, name)
+    _check("peek", spec, state, partitions, name)
     stand = Stand.of(spark, checkpoint, "peek")
     return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, False, layout)
 
@@ -237,7 +252,7 @@ def rescale(
     >>> rescale(spark, spec, folder + "/state", to=2, checkpoint=folder + "/checkpoint")
     0
     """
-    _check("rescale", spec, state, name)
+    _check("rescale", spec, state, partitions, name)
     at_least_one(to, "to")
     if not (spec.by if isinstance(spec, Spec) else spec.on) and to != 1:
         raise ValueError(f"a query without keys (by=[], on=[]) has one partition; got to={to}")
@@ -268,7 +283,7 @@ def change(
     partitions: int | None = None,
     name: str = "windows",
     checkpoint: str | None = None,
-    data: Any = None,
+    data: DataFrame | FileRows | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Add or remove windows and aggregates of a stopped query, which continues from its checkpoint as ``to``.
 
@@ -293,7 +308,7 @@ def change(
         The ``name`` of the query, if it has one.
     checkpoint : str
         The ``checkpointLocation`` of the query: it says which batch is complete.
-    data : DataFrame, optional
+    data : DataFrame or FileRows, optional
         The data of the query; needed if columns are read that were not read before.
 
     Returns
@@ -309,7 +324,7 @@ def change(
     >>> change(spark, spec, more, folder + "/state", "more", partitions=1, checkpoint=folder + "/checkpoint")
     {'windows': {}, 'aggs': {'m': None}}
     """
-    _check("change", spec, state, name)
+    _check("change", spec, state, partitions, name)
     for one in (spec, changed_spec):
         if not isinstance(one, Spec):
             raise TypeError(
@@ -317,12 +332,11 @@ def change(
                 "is another query, with its own checkpoint and state= or name="
             )
     plans.check_name(to, "to")
+    schema = None if data is None else plans.schema_of(data, plans.frame_of(data, "data= of change"))
     stand = Stand.of(spark, checkpoint, "change")
     old = _files(spec, state, partitions, name, stand)
     check(changed_spec, old.partitions)
     new = replace(old, name=to, fingerprint=changed_spec.fingerprint(), spec=repr(changed_spec))
-    schema = getattr(data, "schema", None)
-    schema = arrow_schema(schema) if isinstance(schema, StructType) else schema
     work = Change(spec, changed_spec, old, new, stand, schema)
     return work.done(lambda task: _at_each_place(spark, old.partitions, task))
 
@@ -434,13 +448,15 @@ def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str |
     if name is None:
         name = "windows" if isinstance(spec, Spec) else FEATURED if isinstance(spec, FeatureSpec) else JOINED
     files = Files(absolute(state), name, 0, spec.fingerprint(), spec=repr(spec))
-    found = [n for n in files.counts(stand.query) if partitions in (None, n)]
+    counts = files.counts(stand.query)
+    found = [n for n in counts if partitions in (None, n)]
     if len(found) > 1:
         found = [n for n in found if stand.done in replace(files, partitions=n).place(stand.query, 0).batches()]
     if len(found) != 1:
-        there = ", ".join(map(str, files.counts(stand.query)))
-        held = f"state for partitions= {there}: say which" if there else f"no state of query {stand.query}"
-        raise StateError(f"{files.root}/{name} holds {held}" + (f"; got {partitions}" if partitions else ""))
+        there = ", ".join(map(str, counts))
+        asked = "say which" if partitions is None else f"there is none for {partitions}"
+        held = f"state for partitions= {there}: {asked}" if there else f"no state of query {stand.query}"
+        raise StateError(f"{files.root}/{name} holds {held}")
     return replace(files, partitions=found[0])
 
 

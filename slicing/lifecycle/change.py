@@ -78,7 +78,10 @@ def given_for(state: State, spec: Spec, columns: pa.Schema | None) -> pa.Schema:
     given = pa.schema([*given, *more])
     missing = [name for name in spec.columns() if name not in given.names]
     if missing:
-        raise ValueError(f"column {missing[0]!r} was not read before; give data=, the DataFrame that has it")
+        asked = "was not read before; give data=, the DataFrame that has it"
+        if columns is not None:
+            asked = f"is not in data=; its columns are {', '.join(columns.names)}"
+        raise ValueError(f"column {missing[0]!r} {asked}")
     return given
 
 

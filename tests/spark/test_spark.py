@@ -8,6 +8,7 @@ import doctest
 import inspect
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from importlib.util import find_spec
@@ -724,10 +725,19 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
         peek(spark, SPEC, None, **at)  # type: ignore[arg-type]
     with pytest.raises(StateError, match="nothing/windows holds no state of query " + str(query.id)):
         drain(spark, SPEC, str(tmp_path / "nothing"), **at)
-    with pytest.raises(StateError, match="state/windows holds state for partitions= 2: say which; got 3"):
+    with pytest.raises(StateError, match="state/windows holds state for partitions= 2: there is none for 3"):
         drain(spark, SPEC, str(tmp_path / "state"), 3, **at)
     with pytest.raises(StateError, match="is no query's checkpoint: it has no metadata, offsets/ or commits/"):
         drain(spark, SPEC, str(tmp_path / "state"), checkpoint=str(tmp_path / "elsewhere"))
+    damaged = tmp_path / "damaged"
+    shutil.copytree(tmp_path / "checkpoint", damaged)
+    for metadata in ("", "v1", "{}", "[]", '{"id":5}'):
+        (damaged / ".metadata.crc").unlink(missing_ok=True)
+        (damaged / "metadata").write_text(metadata)
+        with pytest.raises(
+            StateError, match="damaged is no query's checkpoint: its file metadata has no id of a query"
+        ):
+            peek(spark, SPEC, str(tmp_path / "state"), checkpoint=str(damaged))
     for name, call in (
         ("drain", lambda: drain(spark, SPEC, str(tmp_path / "state"))),
         ("peek", lambda: peek(spark, SPEC, str(tmp_path / "state"))),
@@ -742,6 +752,11 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
         for wrong in (tmp_path, ""):
             with pytest.raises(ValueError, match="state must be a path or URI that all executors reach, as text; got "):
                 upkeep(spark, SPEC, **{**at, **more, "state": wrong})
+        for wrong in (5, ""):
+            with pytest.raises(ValueError, match=r"checkpoint must be a path or URI .* as text; got "):
+                upkeep(spark, SPEC, **{**at, **more, "checkpoint": wrong})
+        with pytest.raises(ValueError, match="partitions must be a whole number of at least 1, or None; got '2'"):
+            upkeep(spark, SPEC, **at, **more, partitions="2")
         with pytest.raises(ValueError, match="name must be a word that can name a folder; got 'a/b'"):
             upkeep(spark, SPEC, **at, **more, name="a/b")
         with pytest.raises(TypeError, match=r"takes .* sl.FeatureSpec; got builtins's dict"):
@@ -749,6 +764,10 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
     for wrong in ("a/b", "", 5):
         with pytest.raises(ValueError, match="to must be a word that can name a folder; got "):
             change(spark, SPEC, SPEC, to=wrong, **at)
+    with pytest.raises(
+        TypeError, match=r"data= of change takes Spark's DataFrame, or what read_files gives; got .*str"
+    ):
+        change(spark, SPEC, SPEC, to="more", data="x", **at)  # type: ignore[arg-type]
     with pytest.raises(StateError, match="its new name must be another one than 'windows'"):
         change(spark, SPEC, SPEC, to="windows", **at)
 

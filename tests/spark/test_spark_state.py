@@ -435,6 +435,8 @@ def test_what_is_added_to_a_stopped_query_says_from_when_on_it_is_complete(tmp_p
         found += windows(run(query, batch, rows(batch)))
     with pytest.raises(ValueError, match="column 'x' was not read before; give data="):
         change(str(tmp_path), before, after, 3, to="more")
+    with pytest.raises(ValueError, match="column 'x' is not in data=; its columns are ts, k, s, v"):
+        change(str(tmp_path), before, after, 3, to="more", data=rows(0))
     told = change(str(tmp_path), before, after, 3, to="more", data=wider(rows(0)))
     assert told == change(str(tmp_path), before, after, 3, to="more", data=wider(rows(0)))
     newest = max(max(rows(batch)["ts"].to_pylist()) for batch in range(3))
