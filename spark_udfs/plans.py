@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from slicing.system.arguments import at_least_one
-from slicing.system.filesystems import absolute
+from slicing.system.filesystems import absolute, filesystem
 from spark_udfs import in_spark, stages
 from spark_udfs.engines import AnySpec
 from spark_udfs.files import FileRows
@@ -79,6 +80,8 @@ def answered(collected: DataFrame, job: Query) -> DataFrame:
     result = results_schema(job)
     check_names(result.names, spark.conf.get("spark.sql.caseSensitive") == "true")
     if job.files is not None and classic(spark):
+        if job.late_path is not None:
+            check_late_scheme(job.late_path)
         collected = collected.unionByName(all_places(spark, job.partitions))
         job = replace(job, files=job.files.announce())  # no error is possible after this
     if job.files is not None and job.files.in_spark:
@@ -97,6 +100,15 @@ def check_places(state: object, name: object, late_path: object, keep: object, h
         raise ValueError(f"keep_versions must be at least 2; got {keep!r}")
     if isinstance(hold, bool) or not isinstance(hold, int) or hold < 0:
         raise ValueError(f"hold_bytes must be a whole number of bytes, 0 to hold nothing; got {hold!r}")
+
+
+def check_late_scheme(path: str) -> None:
+    """Raise for a scheme of late_path that nothing can open. Whether it can be written, each worker tests."""
+    try:
+        with suppress(OSError):
+            filesystem(path)
+    except ValueError as error:
+        raise ValueError(f"late_path={path!r} cannot be opened: {error}") from None
 
 
 def check_name(name: object, argument: str) -> None:

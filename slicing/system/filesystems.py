@@ -47,11 +47,16 @@ def filesystem(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def _check_scheme(path: str) -> None:
-    """Raise for ``hdfs:/x``: it would be a local folder named "hdfs:", a different one on each executor."""
+    """Raise for ``hdfs:/x``, which would be a local folder named "hdfs:", a different one on each executor, and for
+    ``file:x``, which says no folder."""
     found = _SCHEME.match(path)
-    if found is None or found[1].lower() == "file" or not found[2]:
+    if found is None:
         return
     scheme, rest = found[1], path[found.end() :]
+    if scheme.lower() == "file" and not found[2]:
+        raise ValueError(f"{path} has the scheme file: without a slash; write the whole path, file:/..., or {rest}")
+    if scheme.lower() == "file" or not found[2]:
+        return
     hint = _HINTS.get(scheme.lower(), f"write {scheme}://host/{rest}, or {scheme}:///{rest} for the default host")
     raise ValueError(f"{path} has a scheme and one slash, which would be a local folder named '{scheme}:'; {hint}")
 

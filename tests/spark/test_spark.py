@@ -663,6 +663,11 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
     for paths in ({"state": "hdfs:/x"}, {"state": "state", "late_path": "hdfs:/x"}):
         with pytest.raises(ValueError, match=r"hdfs:/x has a scheme and one slash, .* write hdfs://host/x"):
             window_aggregate(frame, SPEC, **paths)  # type: ignore[arg-type]
+    for paths in ({"state": "file:state"}, {"state": "state", "late_path": "file:state"}):
+        with pytest.raises(ValueError, match=r"file:state has the scheme file: without a slash; write the whole path"):
+            window_aggregate(frame, SPEC, **paths)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"late_path='nope://x' cannot be opened: nope://x: pyarrow cannot open it"):
+        window_aggregate(frame, SPEC, "state", 2, late_path="nope://x")
     with pytest.raises(TypeError, match=r"schema must be Spark's StructType, Arrow's Schema .*; got \['ts'\]"):
         read_files(spark, str(tmp_path / "in"), ["ts"])  # type: ignore[arg-type]
     for wrong in (None, 5, "", [str(tmp_path / "in")]):

@@ -1223,6 +1223,9 @@ def test_paths_and_uris_open_the_same_file(tmp_path: Path) -> None:
     system, inside = filesystem(f"file://{tmp_path}/a b")
     assert (system.type_name, inside) == ("local", f"{tmp_path}/a b")
     assert filesystem(f"{tmp_path}/a b")[1] == inside
+    assert filesystem(f"file:{tmp_path}/a b")[1] == inside
+    with pytest.raises(ValueError, match=r"file:state/q1 has the scheme file: without a slash; .* or state/q1$"):
+        filesystem("file:state/q1")
     with pytest.raises(ValueError, match="pyarrow cannot open it"):
         filesystem("nowhere://bucket/path")
 
