@@ -22,7 +22,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 import slicing as sl
-from slicing.command_line.demo import sample_stream
+from slicing.command_line.demo import positive, sample_stream
 from spark_udfs import drain, window_aggregate
 from spark_udfs.local import session
 
@@ -44,11 +44,12 @@ def native_windows() -> dict[str, Column]:
     }
 
 
-def deliver(table: pa.Table, folder: Path, numbers: range, size: int, pause: float) -> None:
-    """Write some of the stream as files, one after the other, in the order in which rows arrived."""
+def deliver(table: pa.Table, folder: Path, numbers: range, files: int, pause: float) -> None:
+    """Write some of the stream's files, one after the other, in the order in which rows arrived."""
     for number in numbers:
+        first, end = (table.num_rows * n // files for n in (number, number + 1))
         spare = folder / f".{number}"
-        pq.write_table(table.slice(number * size, size), spare)
+        pq.write_table(table.slice(first, end - first), spare)
         os.utime(spare, (10**9 + number, 10**9 + number))  # Spark takes the oldest file first
         spare.rename(folder / f"{number:03}.parquet")
         time.sleep(pause)
@@ -133,14 +134,23 @@ def alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return near and all(one[c] == other[c] for c in ("n", "max"))
 
 
+def seconds(text: str) -> float:
+    number = float(text)
+    if not number >= 0:  # not a number, too
+        raise argparse.ArgumentTypeError(f"must be at least 0; got {text}")
+    return number
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=600_000)
-    parser.add_argument("--sensors", type=int, default=40)
-    parser.add_argument("--files", type=int, default=12, help="each is a batch")
-    parser.add_argument("--pause", type=float, default=0.2, help="seconds between files")
+    parser.add_argument("--rows", type=positive, default=600_000)
+    parser.add_argument("--sensors", type=positive, default=40)
+    parser.add_argument("--files", type=positive, default=12, help="each is a batch; at most as many as rows")
+    parser.add_argument("--pause", type=seconds, default=0.2, help="seconds between files")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    if args.files > args.rows:
+        parser.error(f"argument --files: must be at most --rows, {args.rows}; got {args.files}")
     print("starting a Spark of this machine ...", flush=True)
     spark = session("local[2]")
     table = sample_stream(args.rows, args.sensors, args.seed).table
@@ -151,14 +161,14 @@ def main() -> None:
         folder, state = base / "in", str(base / "state")
         folder.mkdir()
         print(f"{args.rows:,} readings of {args.sensors} sensors, up to 5 s out of order, arrive as {args.files} files")
-        size, half = -(-args.rows // args.files), args.files // 2
+        half = args.files // 2
         for numbers in (range(half), range(half, args.files)):
             if numbers.start:
                 print("stopped in the middle; a new query goes on from the state on disk", flush=True)
             # native: rows are late and windows close exactly when Spark's own do
             windows = window_aggregate(source(spark, folder), SPEC, state, partitions=2, progress="native")
             query = begin(windows, base)
-            threading.Thread(target=deliver, args=(table, folder, numbers, size, args.pause), daemon=True).start()
+            threading.Thread(target=deliver, args=(table, folder, numbers, args.files, args.pause), daemon=True).start()
             follow(query, numbers.stop)
             query.stop()
         closed = named(spark.read.parquet(str(base / "out")))

@@ -167,7 +167,8 @@ def show(options: argparse.Namespace) -> int:
 
 
 def positive(text: str) -> int:
-    number = int(text.replace(",", "").replace("_", ""))
+    digits = text.replace(",", "").replace("_", "")
+    number = int(digits) if digits.isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1; got {text}")
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1; got {text}")
     return number
