@@ -403,7 +403,7 @@ class Operator(TakesTurns):
 
     def complete_from(self, name: str) -> Any:
         """The time from which windows are complete: windows that start then or later (``per_row``: that end then or
-        later). None: all windows are complete.
+        later). None: all windows are complete. Windows that were over when the type was added are not emitted.
 
         Of each key, whenever it comes, ``punctuation`` waits for the first mark since it was added, and ``frame`` for
         the first row outside of a frame.

@@ -287,8 +287,8 @@ def change(
 ) -> dict[str, dict[str, Any]]:
     """Add or remove windows and aggregates of a stopped query, which continues from its checkpoint as ``to``.
 
-    What you add begins now: an added window is emitted if it starts at or after the time from which it is complete. An
-    added aggregate is null in windows that start earlier.
+    What you add begins now: an added window is emitted if it starts at or after the time from which it is complete, and
+    is not over yet. An added aggregate is null in windows that start earlier.
 
     Parameters
     ----------
