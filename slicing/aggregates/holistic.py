@@ -36,6 +36,7 @@ from slicing.cells.lists import (
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.order import order_by
+from slicing.columns.pools import comparable
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
@@ -130,8 +131,9 @@ def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggre
         lists, seen = (windows.at, number, windows.before), np.full(n, -1)
         k.heavy(windows.first, windows.last, *lists, share, np.zeros(n, np.int64), seen, at, out, count)
         words, count = windows.value[out[: at[-1]]], count[: at[-1]]
-        order = order_by(words, -count, np.repeat(np.arange(at.size - 1), np.diff(at)))
-        return Lowered(windows.lists(at, words[order], value, pools.get(agg.value_column)), None)
+        pool = pools.get(agg.value_column)
+        order = order_by(comparable(words, pool), -count, np.repeat(np.arange(at.size - 1), np.diff(at)))
+        return Lowered(windows.lists(at, words[order], value, pool), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)
 

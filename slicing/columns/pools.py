@@ -84,6 +84,11 @@ def whole(pool: Pool) -> pa.Array:
     return pool.values() if isinstance(pool, Placed) else pool
 
 
+def comparable(ranks: Ints, pool: Pool | None) -> Ints:
+    """Numbers that order as the values of some ranks do."""
+    return pool.keys.places(ranks) if isinstance(pool, Placed) else ranks
+
+
 def ranks(arrays: list[pa.Array], pool: Pool, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:
     """Add new columns to a sorted pool: returns their ranks, the new pool, and the new rank of each old one.
 

@@ -25,7 +25,7 @@ from slicing.query.type_checks import check_ties, warn_of_categories
 from slicing.system.arrays import Array
 
 # kinds whose kernels take runs of rows
-TELL_APART = ("collect", "count", "count_distinct", "first", "last", "mode", "sample")
+TELL_APART = ("collect", "count", "count_distinct", "first", "heavy_hitters", "last", "mode", "sample")
 _PLAIN = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
 
 

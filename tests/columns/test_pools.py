@@ -51,6 +51,7 @@ TOLD_APART = {
     "often": sl.mode("s"),
     "all": sl.collect("s"),
     "few": sl.collect("s", at_most=2),
+    "heavy": sl.heavy_hitters("s", 0.05),
     "share": sl.count_distinct("s") / sl.count(),
 }
 
@@ -65,7 +66,8 @@ def plain(table: pa.Table) -> list[dict]:
 
     rows = table.sort_by([(name, "ascending") for name in ("window", "k", "window_start")]).to_pylist()
     return [
-        {n: text(v) if n in ("first", "last", "often", "all", "few") else v for n, v in row.items()} for row in rows
+        {n: text(v) if n in ("first", "last", "often", "all", "few", "heavy") else v for n, v in row.items()}
+        for row in rows
     ]
 
 
