@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from slicing.aggregates.changelog import SIGN
 from slicing.aggregates.steady import steady
 from slicing.cells.blocks import width
 from slicing.cells.lanes import Feed, Lane
+from slicing.cells.lists import Best
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.lazy import lazy
 from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, has_offsets
@@ -65,7 +66,7 @@ class Partials:
             for name, agg in self.aggs.items()
             if any(part.function not in TELL_APART for part in self._spec.aggs[name].parts())
             for lane in agg.lanes
-            for feed in lane.feeds
+            for feed in _compared(lane)
             if feed.form in RANK_FORMS
         }
         return frozenset(n for n in self.ranked if n not in by_order and has_offsets(self.value_types[n].type))
@@ -113,6 +114,12 @@ class Partials:
     def words_read(self) -> dict[Lane, frozenset[int]]:
         """The words of each lane's partials that an aggregate reads."""
         return dict.fromkeys(self.lanes, frozenset[int]()) | _words_read(self.aggs)
+
+
+def _compared(lane: Lane) -> Sequence[Feed]:
+    """The feeds by which rows are chosen or ordered, without those that are returned of the chosen rows."""
+    returns = lane.kind == kinds.ARG or isinstance(lane.kind, Best)
+    return lane.feeds[:1] if returns else lane.feeds
 
 
 def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> Callable[[pa.Array], Array]:

@@ -52,6 +52,8 @@ TOLD_APART = {
     "all": sl.collect("s"),
     "few": sl.collect("s", at_most=2),
     "heavy": sl.heavy_hitters("s", 0.05),
+    "most": sl.argmax("v", "s"),
+    "best": sl.top_k("v", 3, return_="s"),
     "share": sl.count_distinct("s") / sl.count(),
 }
 
@@ -65,10 +67,8 @@ def plain(table: pa.Table) -> list[dict]:
         return value.decode() if isinstance(value, bytes) else f"{value:05}" if isinstance(value, int) else value
 
     rows = table.sort_by([(name, "ascending") for name in ("window", "k", "window_start")]).to_pylist()
-    return [
-        {n: text(v) if n in ("first", "last", "often", "all", "few", "heavy") else v for n, v in row.items()}
-        for row in rows
-    ]
+    texts = ("first", "last", "often", "all", "few", "heavy", "most", "best")
+    return [{n: text(v) if n in texts else v for n, v in row.items()} for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_texts_that_are_told_apart_are_answered_as_numbers(type: pa.DataType, wi
         numbers = [chance.choice([None, chance.randint(0, 9), chance.randint(0, 99_999)]) for _ in times]
         texts = [None if n is None else f"{n:05}" for n in numbers]
         texts = pa.array([t and t.encode() for t in texts] if pa.types.is_binary(type) else texts).cast(type)
-        keys = [chance.randint(0, 2) for _ in times]
+        keys, worth = ([chance.randint(0, most) for _ in times] for most in (2, 50))
         for at, column in enumerate([texts, pa.array(numbers, pa.int64())]):
-            rows = pa.table({"t": times, "k": keys, "s": column})
+            rows = pa.table({"t": times, "k": keys, "s": column, "v": worth})
             if push % 7 == 3:
-                far = pa.table({"t": [2**63 - 1], "k": [0], "s": column[5:6]})
+                far = pa.table({"t": [2**63 - 1], "k": [0], "s": column[5:6], "v": [0]})
                 with pytest.raises(ValueError, match=r"^time column .t. holds"):
                     operators[at].push(pa.concat_tables([rows, far]))
             if push % 9 == 5:
