@@ -297,16 +297,12 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Readi
                 batches = json.open_json(stream, parse_options=_parsed(schema))
             else:  # pyarrow 18 reads a whole file at once
                 batches = json.read_json(stream, parse_options=_parsed(schema)).to_batches()
-            for batch in batches:
-                given = [_of_json(batch.column(field.name), field.type) for field in schema]
-                for i, field in enumerate(schema):
-                    if named.get(field.name) is not None:
-                        given[i] = given[i].fill_null(_in_path(named[field.name], given[i].type, field.name))
-                yield pa.RecordBatch.from_arrays(given, schema.names)
+            yield from _of_json_with_path(batches, schema, named)
         return
     if reading.format == "csv":
         reading.csv.check(system, path)
-    format = replace(reading, columns=tuple(n for n in reading.columns if n not in named)).file_format()
+        reading = replace(reading, columns=_csv_columns(system, path, reading, named))
+    format = reading.file_format()
     data = ds.dataset([path], filesystem=system, format=format)
     found = data.schema.names
     missing = [name for name in schema.names if name not in found and name not in named]
@@ -330,6 +326,35 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Readi
         constant = {name: pa.repeat(value, batch.num_rows) for name, value in others.items()}
         columns = dict(zip(there, batch.columns, strict=True)) | constant
         yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema.names)
+
+
+def _csv_columns(
+    system: fs.FileSystem, path: str, reading: Reading, named: Mapping[str, str | None]
+) -> tuple[str, ...]:
+    """The columns in a file without a header: all, or those that its path does not name, if it has fewer fields."""
+    others = tuple(name for name in reading.columns if name not in named)
+    if reading.csv.header or others == reading.columns:
+        return reading.columns
+    parsed = csv.ParseOptions(delimiter=reading.csv.sep, quote_char=reading.csv.quote)
+    with (
+        system.open_input_stream(path) as stream,
+        csv.open_csv(stream, csv.ReadOptions(autogenerate_column_names=True), parsed) as lines,
+    ):
+        return reading.columns if len(lines.schema) == len(reading.columns) else others
+
+
+def _of_json_with_path(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, named: Mapping[str, str | None]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a JSON file. A column that the path names is taken from there if the file has no value of it."""
+    asked = [field.name for field in schema if named.get(field.name) is not None]
+    batches = list(batches) if asked else batches
+    absent = [name for name in asked if all(batch.column(name).null_count == len(batch) for batch in batches)]
+    for batch in batches:
+        given = {field.name: _of_json(batch.column(field.name), field.type) for field in schema}
+        for name in absent:
+            given[name] = pa.repeat(_in_path(named[name], given[name].type, name), len(batch))
+        yield pa.RecordBatch.from_arrays(list(given.values()), schema.names)
 
 
 def _named_in(path: str) -> dict[str, str | None]:

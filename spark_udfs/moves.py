@@ -5,13 +5,12 @@ was given up, and no state to go on from. Both know of each other by a file in t
 
     <partitions>.<name>.moved
 
-Whoever goes on looks there before it publishes a batch. If the other one has that batch or a later one, each of its
-partitions gets a mark, ``<batch>.left``. If it has none, it is forgotten: nothing of it could be taken for newer state.
+Whoever goes on looks there before it publishes a batch. If another one has that batch or a later one, each of its
+partitions gets a mark, ``<batch>.left``. If none has, they are forgotten: nothing of them could be taken for newer
+state.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from spark_udfs.state import Files, Place
 
@@ -25,15 +24,26 @@ def note(old: Files, new: Files, query: str) -> None:
 
 
 def going_on(place: Place, batch: int) -> None:
-    """A partition is about to publish a batch: it is not left, and what other places have from this batch on is."""
-    place.forget_left()
+    """Mark what other places of the query have of a batch that is published next, and of later ones. The first
+    partition does it for all."""
     if place.partition != 0:
         return
-    for other in place.others():
-        there = replace(place.files, name=other.name, partitions=other.partitions)
-        if there.place(place.query, 0).latest() < batch:
-            place.forget_moved(other)
-            continue
-        there.place(place.query, 0).note_moved(place.files)
-        for partition in range(there.partitions):
-            there.place(place.query, partition).mark_left(batch)
+    ahead = [other for other in _others(place) if other.latest() >= batch]
+    for other in ahead:
+        note(place.files, other.files, place.query)
+        for partition in range(other.files.partitions):
+            other.files.place(place.query, partition).mark_left(batch)
+    if not ahead:
+        place.forget_moved()
+
+
+def _others(place: Place) -> list[Place]:
+    """The first partitions of all other places: also of those that other places know of."""
+    found, asked = {(place.files.name, place.files.partitions): place}, [place]
+    while asked:
+        for files in asked.pop().others():
+            key = files.name, files.partitions
+            if key not in found:
+                found[key] = files.place(place.query, 0)
+                asked.append(found[key])
+    return list(found.values())[1:]

@@ -271,7 +271,7 @@ class Place:
             publish(self.system, f"{self.folder}/{batch:012}.left", b"the query went on elsewhere\n")
 
     def forget_left(self) -> None:
-        """Remove the marks: the query goes on here, from a batch before them or with a state that is written anew."""
+        """Remove the marks: the query goes on here, from a batch before them or with a state that was written anew."""
         if self.left is not None:
             self._delete([file.base_name for file in self._names if _LEFT.fullmatch(file.base_name)])
 
@@ -284,8 +284,8 @@ class Place:
         path = f"{self.folder}/{other.partitions}.{other.name}.moved"
         publish(self.system, path, b"the query has state there, too\n")
 
-    def forget_moved(self, other: Files) -> None:
-        self._delete([f"{other.partitions}.{other.name}.moved"])
+    def forget_moved(self) -> None:
+        self._delete([file.base_name for file in self._names if _MOVED.fullmatch(file.base_name)])
 
     def _delete(self, names: Sequence[str]) -> None:
         for name in names:
@@ -298,9 +298,9 @@ class Place:
         """The version of a batch that counts. Raises if there is none."""
         if self.left is not None and batch >= self.left:
             raise StateError(
-                f"the state in {self.folder} after batch {batch} is of a history that was given up: the query was set "
-                f"back and went on from batch {self.left} under another number of partitions or another name. Go on "
-                "under these, or call spark_udfs.rescale (for a name spark_udfs.change), which writes it anew"
+                f"the state in {self.folder} after batch {batch} is of a history that was given up: the query went "
+                f"on from batch {self.left} under another number of partitions or another name. Go on under these "
+                "alone, or call spark_udfs.rescale (for a name spark_udfs.change), which writes it anew"
             )
         found = [version for version in self._versions if version.batch == batch]
         if not found:
@@ -423,6 +423,7 @@ class Place:
         """
         data, mark, _, header = self.owner.sealed(operator, batch, before, blobs, prompt, policy)
         known = self._publish(data, batch, mark, header["watermark"])
+        self.forget_left()
         if size is not None and header["snapshot"] >= policy.large:
             read_back = header_of(MAGIC, FORMAT, memoryview(data), "")[0]
             HELD.put(self.folder, mark[:16], read_back, operator, size, self.files.hold)

@@ -288,7 +288,8 @@ def change(
     """Add or remove windows and aggregates of a stopped query, which continues from its checkpoint as ``to``.
 
     What you add begins now: an added window is emitted if it starts at or after the time from which it is complete, and
-    is not over yet. An added aggregate is null in windows that start earlier.
+    is not over yet. An added aggregate is null in windows that start earlier. Only one of the two names goes on: a
+    query cannot run under both.
 
     Parameters
     ----------
@@ -423,10 +424,9 @@ def _begun_anew(old: Files, new: Files, stand: Stand, number: int) -> Place:
     """A place to which a query moves. It goes on, so an end that is marked there is one that it went back from."""
     place = new.place(stand.query, number)
     place.forget_drained(-1)
-    place.forget_left()
     if number == 0:
         moves.note(old, new, stand.query)
-    return new.place(stand.query, number)
+    return place
 
 
 def _going_on(files: Files, stand: Stand, number: int) -> Place:

@@ -59,10 +59,12 @@ class Placed:
         return found if not places.null_count else pc.if_else(places.is_valid(), found, pa.scalar(None, found.type))
 
     def with_values(self, column: pa.Array) -> tuple[Ints, Placed]:
-        """The places of a column's values, and the pool that has them. Nulls have a place, too."""
+        """The places of a column's values, and the pool that has them. That of nulls is 0."""
         coded = column if pa.types.is_dictionary(column.type) else None
         values = column if coded is None else coded.dictionary
-        at = self.keys.encode_values([values.cast(self.type)]).astype(np.int64)
+        at = np.zeros(len(values), np.int64)
+        known = present(values) if values.null_count else slice(None)
+        at[known] = self.keys.encode_values([values.drop_null().cast(self.type)])
         return at if coded is None else _placed(coded, at), Placed(self.keys, len(self.keys))
 
     def as_it_was(self, anew: bool) -> Placed:

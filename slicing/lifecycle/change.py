@@ -166,7 +166,7 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
         passed=_passed(state, plan, number),
         fired={name: epoch for name, epoch in state.fired.items() if name in spec.windows},
         fired_at={name: at for name, at in state.fired_at.items() if name in spec.windows},
-        held=None if state.held is None else state.held.filter(pc.field("window").isin(list(spec.windows))),
+        held=None if state.held is None else _held(state.held, plan),
     )
 
 
@@ -339,6 +339,14 @@ def _as_wide(lane: Lane, block: Block | None, cells: int) -> Block:
         words = min(block.shape[1], made.shape[1])
         made[:, :words] = block[:, :words]
     return made
+
+
+def _held(results: pa.Table, plan: Plan) -> pa.Table:
+    """Results that wait, in the columns of the new plan: windows of rows that come or go add or drop their ranks."""
+    some = results.filter(pc.field("window").isin(list(plan.spec.windows)))
+    schema, known = plan.no_windows.schema, some.column_names
+    columns = [some[f.name] if f.name in known else pa.nulls(some.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
 
 
 def _levels(old: Sequence[int], new: Sequence[int]) -> Ints:

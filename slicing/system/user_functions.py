@@ -292,10 +292,15 @@ def as_it_is(function: FunctionType) -> FunctionType:
     A function is compiled for each type of column when the first one comes. Without a copy, it would use what a
     variable around it has become: the last value of a loop, or what a notebook has set since.
     """
-    known = function.__globals__
-    used = {name: _copied(known[name]) for name in _names(function.__code__) if name in known}
+    known, names = function.__globals__, _names(function.__code__)
+    used = {name: _copied(known[name]) for name in names if name in known}
+    around = [_copied(cell.cell_contents) for cell in function.__closure__ or ()]
+    for module in (value for value in (*used.values(), *around) if isinstance(value, ModuleType)):
+        for name in names:
+            with suppress(Exception):
+                getattr(module, name)  # some modules load a part of them then
     used |= {name: known[name] for name in ("__builtins__", "__name__") if name in known}
-    cells = tuple(CellType(_copied(cell.cell_contents)) for cell in function.__closure__ or ())
+    cells = tuple(map(CellType, around))
     copy = FunctionType(function.__code__, used, function.__name__, function.__defaults__, cells)
     copy.__qualname__, copy.__module__, copy.__doc__ = function.__qualname__, function.__module__, function.__doc__
     copy.__kwdefaults__ = function.__kwdefaults__

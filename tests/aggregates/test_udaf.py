@@ -379,6 +379,26 @@ def test_a_function_that_is_called_and_changes_is_told(monkeypatch: pytest.Monke
         answers(agg, [1])
 
 
+def test_a_module_that_loads_a_part_when_it_is_used_has_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lazy_package").mkdir()
+    lazily = """
+def __getattr__(name):
+    if name != "part":
+        raise AttributeError(name)
+    import importlib
+    return importlib.import_module("lazy_package.part")
+"""
+    (tmp_path / "lazy_package" / "__init__.py").write_text(lazily)
+    (tmp_path / "lazy_package" / "part.py").write_text("import numba\n\n@numba.njit\ndef double(v): return 2 * v\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import lazy_package
+
+    agg = sl.udaf("u", **{**ADD, "lift": lambda x: lazy_package.part.double(x), "commutative": True})
+    assert [answers(agg, values) for values in ([1.5], [1])] == [[3.0], [2.0]]
+
+
 def test_a_variable_without_a_value_is_told() -> None:
     def build() -> sl.Aggregate:
         agg = sl.udaf("u", **{**ADD, "lift": lambda x: x * later, "commutative": True})

@@ -105,6 +105,16 @@ def test_texts_that_are_told_apart_are_answered_as_numbers(type: pa.DataType, wi
     assert plain(texts) == plain(numbers)
 
 
+@pytest.mark.parametrize("agg", [sl.first("s"), sl.mode("s")], ids=str)
+def test_a_dictionary_with_a_null_gives_one_without(agg: sl.Aggregate) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None], pa.int8()), pa.array(["a", None, "b"]))
+    table = pa.table({"t": range(4), "s": column})
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(1)}, {"x": agg}))
+    for found in (sl.aggregate(table, op.spec), pa.concat_tables([op.push(table).windows, op.flush().windows])):
+        assert found["x"].to_pylist() == ["a", None, "b", None]
+        assert found.to_pandas()["x"].cat.categories.to_list() == ["a", "b"]
+
+
 def test_a_push_that_fails_leaves_no_text() -> None:
     spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"last": sl.last("s")})
     failed, never = sl.Operator(spec), sl.Operator(spec)

@@ -35,6 +35,17 @@ WHOLE = Kit(
 KINDS = (*CONTEXT_FREE, "session", "session", "whole", *OF_ROWS)
 
 
+@pytest.mark.parametrize("more", [{"emit": "parts"}, {"emit": "updates", "trigger": {"a": sl.each_push()}}], ids=str)
+def test_results_that_wait_while_windows_with_ranks_come_and_go(more: dict[str, Any]) -> None:
+    op = sl.Operator(sl.Spec("t", {"a": sl.tumbling(1)}, {"n": sl.count()}, **more), max_windows_per_push=1)
+    found = op.push(pa.table({"t": range(6)})).windows.to_pylist()
+    op.add_window("b", sl.rows(2, 2))
+    found += op.push(pa.table({"t": [10, 11]})).windows.to_pylist()
+    op.remove_window("b")
+    found += op.push(pa.table({"t": [12]})).windows.to_pylist() + op.flush().windows.to_pylist()
+    assert {row["window_start"] for row in found if row["window"] == "a"} == {*range(6), 10, 11, 12}
+
+
 @pytest.mark.parametrize("window", [sl.last_rows(2, 4), sl.frame("p", "q"), sl.punctuation("r", per_key=True)], ids=str)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_keys_that_begin_anew_after_a_pause_have_all_their_windows(window: Any, size: int) -> None:

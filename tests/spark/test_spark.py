@@ -46,6 +46,7 @@ from spark_udfs import (
     window_features,
     window_join,
 )
+from spark_udfs.files import Csv, Reading, read
 from spark_udfs.local import session
 from spark_udfs.placed import by_hash, by_place
 from spark_udfs.stages import STATS
@@ -577,6 +578,26 @@ def test_columns_in_paths_are_read_as_spark_reads_them(spark: SparkSession, tmp_
         rows = read_files(spark, folder, frame.schema, format, streaming=False, missing=missing, **options)
         found = window_aggregate(rows, spec, partitions=1)
         assert in_order(found.toArrow()) == in_order(window_aggregate(frame, spec, partitions=1).toArrow())
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "found"),
+    [
+        ("csv", "1,a,6\n2,b,7\n", [6, 7]),
+        ("csv", "1,a\n2,b\n", [5, 5]),
+        ("json", '{"t": 1, "k": "a", "day": null}\n{"t": 2, "k": "b", "day": 7}\n', [None, 7]),
+        ("json", '{"t": 1, "k": "a"}\n{"t": 2, "k": "b"}\n', [5, 5]),
+    ],
+)
+def test_a_column_that_a_file_has_is_not_taken_from_its_path(
+    tmp_path: Path, format: str, text: str, found: list[int | None]
+) -> None:
+    (tmp_path / "day=5").mkdir()
+    (tmp_path / "day=5" / "file").write_text(text)
+    schema = pa.schema({"t": pa.int64(), "k": pa.string(), "day": pa.int64()})
+    paths = pa.record_batch({"path": [f"file:{tmp_path}/day=5/file"]})
+    rows = pa.Table.from_batches(read([paths], schema, Reading(format, "error", Csv(header=False), ("t", "k", "day"))))
+    assert rows.to_pydict() == {"t": [1, 2], "k": ["a", "b"], "day": found}
 
 
 def test_columns_in_paths_that_do_not_fit_are_refused(spark: SparkSession, tmp_path: Path) -> None:

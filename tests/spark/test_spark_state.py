@@ -1144,6 +1144,23 @@ def test_what_a_query_went_back_from_is_no_state_to_go_on_from(tmp_path: Path, h
     assert sorted([row for some in found for row in some] + drained(other, 5), key=repr) == straight
 
 
+@pytest.mark.parametrize("back", [0, 2])
+def test_a_place_that_it_came_to_by_way_of_another_does_not_count_either(tmp_path: Path, back: int) -> None:
+    two, three, four = (job(tmp_path, n) for n in (2, 3, 4))
+    for batch in range(3):
+        run(two, batch, rows(batch))
+    rescale(str(tmp_path), SPEC, 2, 3)
+    if back == 0:
+        run(three, 3, rows(3))
+    rescale(str(tmp_path), SPEC, 3, 4)
+    for batch in range(3 + (back == 0), 7):
+        run(four, batch, rows(batch))
+    for batch in range(back + 1, 6):
+        run(two, batch, rows(batch + 10))
+    for batch in (5, 6, 7):
+        refused(four, batch, f"is of a history that was given up: .* went on from batch {back + 1} under")
+
+
 def test_a_query_that_goes_back_once_more_goes_on_in_either_place(tmp_path: Path) -> None:
     query, other = job(tmp_path, 2), job(tmp_path, 3)
     for batch in range(3):
