@@ -33,9 +33,9 @@ class Placed:
     size: int
 
     @staticmethod
-    def of(pool: Pool) -> Placed:
+    def of(values: pa.Array) -> Placed:
         """A pool of values that all differ."""
-        return pool if isinstance(pool, Placed) else Placed(KeyTable.of([pool.type], [pool]), len(pool))
+        return Placed(KeyTable.of([values.type], [values]), len(values))
 
     def __len__(self) -> int:
         return self.size

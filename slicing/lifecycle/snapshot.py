@@ -270,7 +270,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, policy: Policy) ->
     keys = None
     if spec.by:
         keys = KeyTable.of(plan.key_types, [one_piece(column) for column in next(take).columns])
-    pools = {name: one_piece(next(take)["value"]) for name in header["pools"]}
+    pools = {name: plan.partials.pool(name, one_piece(next(take)["value"])) for name in header["pools"]}
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*columns_of(next(take)), strict=True)})
     store = store_for(plan, tuple(take.run(plan) for _ in range(header["runs"])), header["coarse"])

@@ -17,6 +17,7 @@ from slicing.cells.lanes import Feed, Lane
 from slicing.cells.lists import Best
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.lazy import lazy
+from slicing.columns.pools import Placed, Pool
 from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, has_offsets
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE
@@ -58,6 +59,10 @@ class Partials:
         by_rank = {f.column for f in feeds if f.form in RANK_FORMS}
         self.ranked = [name for name, value in self.value_types.items() if value.ranked and name in by_rank]
         self.placed = frozenset[str]() if through is not None or not arrival else self._told_apart()
+
+    def pool(self, name: str, values: pa.Array) -> Pool:
+        """The pool of a column, with values that all differ in the order of their ranks."""
+        return Placed.of(values) if name in self.placed else values
 
     def _told_apart(self) -> frozenset[str]:
         """The columns of text whose values aggregates only tell apart: which one is larger does not matter."""

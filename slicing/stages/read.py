@@ -149,7 +149,8 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
 
 
 def _places(state: State, name: str, column: pa.Array) -> Ints:
-    pool = Placed.of(state.pools[name])
+    pool = state.pools[name]
+    assert isinstance(pool, Placed)
     if state.holds_few(name):
         pool, moved = pool.without(state.ranks_used(name))
         state.__dict__.update(state.reranked(name, moved).__dict__)

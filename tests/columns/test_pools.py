@@ -100,7 +100,7 @@ def test_texts_that_are_told_apart_are_answered_as_numbers(type: pa.DataType, wi
                 operators[at] = sl.Operator.restore(spec, operators[at].snapshot())
             found[at].append(operators[at].push(rows).windows)
     for at, operator in enumerate(operators):
-        found[at].append(operator.flush().windows)
+        found[at].append(sl.Operator.restore(spec, operator.snapshot()).flush().windows)
     texts, numbers = map(pa.concat_tables, found)
     assert plain(texts) == plain(numbers)
 
