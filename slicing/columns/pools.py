@@ -6,7 +6,7 @@ Text that aggregates only tell apart has a pool in order of arrival (:class:`Pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.values import has_offsets
 from slicing.system.arrays import Ints
 
+FEW_VALUES = 1024  # up to this many values of a column, looking for values to drop does not pay
 FEW_TEXTS = 1 << 12  # up to so many, Arrow's own dictionaries cost less than to load another kernel
 
 
@@ -31,6 +32,7 @@ class Placed:
 
     keys: KeyTable
     size: int
+    crowded: int = FEW_VALUES  # at this many values, find those that are in use
 
     @staticmethod
     def of(values: pa.Array) -> Placed:
@@ -65,17 +67,21 @@ class Placed:
         at = np.zeros(len(values), np.int64)
         known = present(values) if values.null_count else slice(None)
         at[known] = self.keys.encode_values([values.drop_null().cast(self.type)])
-        return at if coded is None else _placed(coded, at), Placed(self.keys, len(self.keys))
+        return at if coded is None else _placed(coded, at), replace(self, size=len(self.keys))
 
     def as_it_was(self, anew: bool) -> Placed:
         """The pool with a table of its own values alone; ``anew`` as of :meth:`KeyTable.as_of`."""
-        return Placed(self.keys.as_of(self.size, anew), self.size)
+        return replace(self, keys=self.keys.as_of(self.size, anew))
 
-    def without(self, used: Ints) -> tuple[Placed, Ints]:
-        """The pool with only some values, and the new place of each; -1: it has none."""
+    def fewer(self, used: Ints) -> tuple[Placed, Ints | None]:
+        """The pool with only the values in use, and the new place of each (-1: it has none), if these are at most half.
+
+        Looking for them is a pass over all cells: the next one waits until a quarter of the values are new."""
+        if 2 * used.size > self.size:
+            return replace(self, crowded=self.size + self.size // 4), None
         moved = np.full(self.size, -1, np.int64)
         moved[used] = np.arange(used.size)
-        return Placed(self.keys.compact(used), used.size), moved
+        return Placed(self.keys.compact(used), used.size, max(2 * used.size, FEW_VALUES)), moved
 
 
 Pool: TypeAlias = "pa.Array | Placed"

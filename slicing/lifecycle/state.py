@@ -17,7 +17,7 @@ from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
-from slicing.columns.pools import Placed, Pool
+from slicing.columns.pools import FEW_VALUES, Placed, Pool
 from slicing.columns.values import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.remembered import moved
@@ -33,7 +33,6 @@ from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, LIMIT
 
-FEW_VALUES = 1024  # up to this many values of a column, looking for values to drop does not pay
 FEW_KEYS = 256  # up to this many keys, looking for keys to drop does not pay
 _NO_PROGRESS, _NO_REVISIONS, _NO_MARKS = Progress(), Revisions(), KeyMarks()
 
@@ -117,15 +116,16 @@ class State:
         size, passed = len(self.pools[name]), () if self.passed is None else (self.passed,)
         return reduce(np.union1d, [holder.ranks_used(name, size) for holder in (*self.stores, self.rows, *passed)])
 
+    @property
+    def drops_values(self) -> bool:
+        """Whether :meth:`ranks_used` finds all that are used: it does not look into all of these."""
+        return not (self.postponed or self.apart or self.groups)
+
     def ranks_kept(self, name: str) -> Ints:
         """The ranks of a column's values to go on with: all of them, or :meth:`ranks_used` once most are not used."""
-        return self.ranks_used(name) if self.holds_few(name) else np.arange(len(self.pools[name]))
-
-    def holds_few(self, name: str) -> bool:
-        """Whether most values of a column's pool are not used."""
         held = self.store.values + self.rows.values + (0 if self.passed is None else self.passed.size)
-        whole = self.postponed or self.apart or self.groups
-        return len(self.pools[name]) > 2 * held + FEW_VALUES and not whole
+        few = len(self.pools[name]) > 2 * held + FEW_VALUES and self.drops_values
+        return self.ranks_used(name) if few else np.arange(len(self.pools[name]))
 
     def reranked(self, name: str, rank: Ints) -> State:
         """Renumber the ranks of a column's values (order kept): ``rank[old]`` is the new rank."""

@@ -151,9 +151,10 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
 def _places(state: State, name: str, column: pa.Array) -> Ints:
     pool = state.pools[name]
     assert isinstance(pool, Placed)
-    if state.holds_few(name):
-        pool, moved = pool.without(state.ranks_used(name))
-        state.__dict__.update(state.reranked(name, moved).__dict__)
+    if len(pool) >= pool.crowded and state.drops_values:
+        pool, moved = pool.fewer(state.ranks_used(name))
+        if moved is not None:
+            state.__dict__.update(state.reranked(name, moved).__dict__)
     places, pool = pool.with_values(column)
     state.pools = state.pools | {name: pool}
     return places
