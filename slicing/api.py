@@ -19,8 +19,9 @@ from slicing.columns.arrow_io import gathered, one_piece
 from slicing.columns.dictionaries import unified, whole
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
-from slicing.columns.sources import Bounds, Wanted, batches, is_held
+from slicing.columns.sources import batches, is_held
 from slicing.columns.values import plain
+from slicing.columns.wanted import Bounds, Wanted
 from slicing.kernels.slice import scan
 from slicing.lifecycle.state import State
 from slicing.operator import Operator

@@ -16,8 +16,9 @@ from slicing.columns.arrow_io import together
 from slicing.columns.dictionaries import unified, whole
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
-from slicing.columns.sources import Wanted, batches
+from slicing.columns.sources import batches
 from slicing.columns.values import plain, taken
+from slicing.columns.wanted import Wanted
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.system.arguments import at_least_one, says_arguments

@@ -24,13 +24,27 @@ def old_times(schema: pq.ParquetSchema) -> set[str]:
     return {column.path for column in columns if column.physical_type == "INT96"}
 
 
-def has(file: pq.ParquetFile, schema: pa.Schema, columns: Sequence[str] | None) -> bool:
-    """Whether the columns of the file have the types of the dataset."""
-    own = file.schema_arrow
+def has(own: pa.Schema, schema: pa.Schema, columns: Sequence[str] | None) -> bool:
+    """Whether the columns of a file have the types of the dataset."""
     if columns is None and own.names != schema.names:
         return False
     names = columns or schema.names
     return all(own.names.count(name) == 1 and own.field(name) == schema.field(name) for name in names)
+
+
+def parts(metadata: pq.FileMetaData, groups: Sequence[int], rows: int) -> Iterator[list[int]]:
+    """Row groups in turn: as many together as have no more than so many rows, but at least one."""
+    some: list[int] = []
+    held = 0
+    for group in groups:
+        size = metadata.row_group(group).num_rows
+        if some and held + size > rows:
+            yield some
+            some, held = [], 0
+        some.append(group)
+        held += size
+    if some:
+        yield some
 
 
 def pieces(
@@ -43,17 +57,17 @@ def pieces(
         yield from file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=many)
 
 
-def within(file: pq.ParquetFile, time: str, bounds: Bounds) -> list[int]:
-    """The row groups that may have rows within the bounds, by the statistics of the file."""
+def within(metadata: pq.FileMetaData, schema: pa.Schema, time: str, bounds: Bounds) -> list[int]:
+    """The row groups of a file that may have rows within the bounds, by its statistics."""
     low, high = (None if bound is None else comparable(bound) for bound in bounds)
-    every = range(file.metadata.num_row_groups)
-    names = [file.metadata.schema.column(at).path for at in range(file.metadata.num_columns)]
+    every = range(metadata.num_row_groups)
+    names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
     if (low is None and high is None) or time not in names:
         return list(every)
     at, kept = names.index(time), []
-    type = file.schema_arrow.field(time).type
+    type = schema.field(time).type
     for group in every:
-        reach = _reach(file.metadata.row_group(group).column(at).statistics, type)
+        reach = _reach(metadata.row_group(group).column(at).statistics, type)
         if reach is not None:
             least, most = reach
             if (low is not None and most + CUT < low) or (high is not None and least >= high):

@@ -7,59 +7,21 @@ out, if the source can do that.
 from __future__ import annotations
 
 import io
-import itertools
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slicing.columns import arrow_io
+from slicing.columns.datasets import LARGEST, of_dataset, of_parquet_file
 from slicing.columns.from_frames import of_pandas, of_polars
-from slicing.columns.typed import differs_in_form, in_known_types, not_once
-from slicing.columns.values import taken
+from slicing.columns.typed import differs_in_form, in_known_types
+from slicing.columns.wanted import ALL, Wanted, or_empty, within
 
-SMALLEST, LARGEST, ROOM = 1 << 15, 1 << 18, 16 << 20  # least and most rows of a decoded batch, and the most bytes
-READ = 1 << 18  # bytes read from a local file at a time: 17 MB less at the peak than whole row groups, 0.98 of the rate
 CELLS = 1 << 22  # cells of a relation's batch; a batch costs as much as a small table: 365 k rows 66 -> 50 ms of CPU
-REMOTE_FILES = 4  # files of a store that are read at the same time: most of the time is waiting
-WORDS = 32  # bytes assumed for a value of variable width
-
-Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a query reads of its data."""
-
-    columns: tuple[str, ...] = ()  # none: all columns
-    time: str = ""
-    between: Callable[[pa.DataType], Bounds] | None = (
-        None  # gives the bounds of wanted times, [from, before), in the type of the time column
-    )
-    threads: int = 1
-    argument: str = "data"  # the argument with the data, as errors name it
-
-    def check(self, names: Sequence[str]) -> None:
-        """Raise if a column is missing in the data, or occurs twice."""
-        if set(self.columns) <= set(names) and len(set(names)) == len(names):
-            return
-        for column in self.columns:
-            if names.count(column) != 1:
-                raise ValueError(not_once(column, names))
-
-    def bounds(self, schema: pa.Schema) -> Bounds:
-        if self.between is None:
-            return None, None
-        return self.between(schema.field(self.time).type)
-
-
-ALL = Wanted()
 
 
 def batches(data: object, wanted: Wanted = ALL) -> Generator[pa.RecordBatch]:
@@ -81,7 +43,7 @@ def _opened(data: object, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     elif isinstance(data, Iterator | list | tuple):
         yield from _of_items(data, wanted)
     else:
-        yield from _within(arrow_io.foreign(data), wanted)
+        yield from within(arrow_io.foreign(data), wanted)
 
 
 def one_batch(data: object, wanted: Wanted = ALL) -> pa.RecordBatch:
@@ -112,117 +74,37 @@ def _is_streamed(data: object) -> bool:
 
 
 def _of_batch(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    return _within(iter([data]), wanted)
+    return within(iter([data]), wanted)
 
 
 def _of_table(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     if wanted.columns and data.num_columns > len(wanted.columns):
         wanted.check(data.schema.names)
         data = data.select(wanted.columns)
-    return _within(iter(data.to_batches() or [arrow_io.empty(data.schema)]), wanted)
+    return within(iter(data.to_batches() or [arrow_io.empty(data.schema)]), wanted)
 
 
 def _of_reader(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    return _within(arrow_io.read(data), wanted)
+    return within(arrow_io.read(data), wanted)
 
 
 def _of_file_reader(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    return _within(_or_empty(map(data.get_batch, range(data.num_record_batches)), data.schema), wanted)
+    return within(or_empty(map(data.get_batch, range(data.num_record_batches)), data.schema), wanted)
 
 
 def _of_scanner(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    return _within(arrow_io.read(data.to_reader()), wanted)
-
-
-def _of_dataset(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Read one file at a time and few batches ahead, so that memory stays bounded for files of any size."""
-    import pyarrow.dataset as ds
-    from pyarrow.fs import LocalFileSystem
-
-    schema = data.schema
-    wanted.check(schema.names)
-    columns = list(wanted.columns) or None
-    low, high = wanted.bounds(schema)
-    time, inside = ds.field(wanted.time) if wanted.time else None, None
-    if low is not None:
-        inside = time >= low
-    if high is not None:
-        inside = time < high if inside is None else inside & (time < high)
-    if not type(data).__module__.startswith("pyarrow."):  # another library's dataset may accept fewer options
-        return arrow_io.read(data.scanner(columns=columns, filter=inside).to_reader())
-    options: dict[str, Any] = {"columns": columns, "filter": inside, "batch_size": _rows(schema, columns)}
-    ahead = 1 if isinstance(getattr(data, "filesystem", None), LocalFileSystem) else REMOTE_FILES
-    options |= {"use_threads": wanted.threads > 1, "fragment_readahead": ahead, "batch_readahead": 2}
-    if wanted.threads == 1:  # glibc keeps freed memory for the next batch (system.heap): 1.2 times mimalloc's rate
-        options["memory_pool"] = pa.system_memory_pool()
-    if _reads_local_parquet(data) and _is_whole(data):
-        # read pages in small pieces, so that whole row groups are not in memory in addition
-        options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(
-            pre_buffer=False, use_buffered_stream=True, buffer_size=READ
-        )
-        files = data.get_fragments(filter=inside)
-        if wanted.threads == 1:
-            parts = (_of_fragment(one, schema, wanted, options) for one in files)
-            return _or_empty(itertools.chain.from_iterable(parts), schema)
-        for one in files:  # footers are read with the dataset's own options, which may have the keys of encrypted files
-            one.ensure_complete_metadata()
-    return arrow_io.read(data.scanner(**options).to_reader())
-
-
-def _reads_local_parquet(data: Any) -> bool:
-    """Whether the dataset has local Parquet files and default read options."""
-    import pyarrow.dataset as ds
-    from pyarrow.fs import LocalFileSystem
-
-    if not isinstance(getattr(data, "format", None), ds.ParquetFileFormat):
-        return False
-    return bool(data.format.equals(ds.ParquetFileFormat()) and isinstance(data.filesystem, LocalFileSystem))
-
-
-def _is_whole(data: Any) -> bool:
-    """Whether the dataset has no filter of its own, so that all rows are wanted."""
-    try:
-        data.get_fragments()
-    except ValueError:
-        return False
-    return True
-
-
-def _of_fragment(fragment: Any, schema: pa.Schema, wanted: Wanted, options: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The batches of one file. A scan is used only if the file's columns differ from the dataset's.
-
-    A scan decodes whole row groups and holds two of them. Their pages are new each time, which costs 3 to 5 of 30 ns a
-    row."""
-    from slicing.columns import parquet
-
-    file, columns = parquet.opened(fragment, READ), options["columns"]
-    if not parquet.has(file, schema, columns):
-        return iter(fragment.scanner(schema, **options).to_reader())
-    some = {group.id for group in fragment.row_groups}
-    groups = [at for at in parquet.within(file, wanted.time, wanted.bounds(schema)) if at in some]
-    return _within(parquet.pieces(file, options["batch_size"], groups, columns), wanted)
-
-
-def _of_parquet_file(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    from slicing.columns.parquet import pieces, within
-
-    schema = data.schema_arrow
-    wanted.check(schema.names)
-    columns = list(wanted.columns) or None
-    groups = within(data, wanted.time, wanted.bounds(schema))
-    found = pieces(data, _rows(schema, columns), groups, columns, wanted.threads > 1)
-    return _within(_or_empty(found, schema), wanted)
+    return within(arrow_io.read(data.to_reader()), wanted)
 
 
 # --- other libraries' -------------------------------------------------------------------------------------------------
 
 
 def _of_pandas(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    return _within(of_pandas(data, wanted.columns), wanted)
+    return within(of_pandas(data, wanted.columns), wanted)
 
 
 def _of_polars(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    return _within(of_polars(data, wanted.columns), wanted)
+    return within(of_polars(data, wanted.columns), wanted)
 
 
 def _of_lazy_frame(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -253,7 +135,7 @@ def _of_relation(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         data = data.project(", ".join('"' + name.replace('"', '""') + '"' for name in wanted.columns))
     make = data.to_arrow_reader if hasattr(data, "to_arrow_reader") else data.fetch_arrow_reader
     rows = max(LARGEST, CELLS // max(len(wanted.columns or data.columns), 1))
-    return _within(arrow_io.read(make(rows)), wanted)
+    return within(arrow_io.read(make(rows)), wanted)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -266,7 +148,7 @@ def _of_path(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
     paths = [data] if isinstance(data, str | PathLike) else list(data)
     opened = files.dataset_of(paths, wanted.columns)
-    found = _of_dataset(opened, wanted)
+    found = of_dataset(opened, wanted)
     if isinstance(opened.format, ds.CsvFileFormat):
         found = text_files.as_others_read(found, opened)
     return _with_path(found, paths, opened, list(wanted.columns) or None)
@@ -346,36 +228,6 @@ def _article(data: object) -> str:
 # --- what they share --------------------------------------------------------------------------------------------------
 
 
-def _within(found: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The rows of batches that lie between the two wanted times."""
-    if wanted.between is None:
-        yield from found
-        return
-    for batch in found:
-        wanted.check(batch.schema.names)
-        low, high = wanted.bounds(batch.schema)
-        time = batch.column(wanted.time)
-        inside = np.ones(len(batch), np.bool_)
-        for bound, compare in ((low, pc.greater_equal), (high, pc.less)):
-            if bound is not None:
-                inside &= compare(time, bound).fill_null(False).to_numpy(zero_copy_only=False)
-        if inside.all():
-            yield batch
-            continue
-        rows = np.flatnonzero(inside)
-        together = rows.size and int(rows[-1] - rows[0]) == rows.size - 1
-        yield batch.slice(int(rows[0]), rows.size) if together else taken(batch, rows)
-
-
-def _or_empty(found: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    seen = False
-    for batch in found:
-        seen = True
-        yield batch
-    if not seen:
-        yield arrow_io.empty(schema)
-
-
 def _or_first(frames: Iterator[Any], otherwise: Callable[[], Any]) -> Iterator[pa.RecordBatch]:
     """The batches of frames; if there are no frames, the batches of ``otherwise()``."""
     seen = False
@@ -384,20 +236,6 @@ def _or_first(frames: Iterator[Any], otherwise: Callable[[], Any]) -> Iterator[p
         yield from arrow_io.foreign(frame)
     if not seen:
         yield from arrow_io.foreign(otherwise())
-
-
-def _rows(schema: pa.Schema, columns: list[str] | None) -> int:
-    """The number of rows to decode at a time: fewer if rows are wide."""
-    types = [schema.field(name).type for name in columns or schema.names]
-    width = sum((_bits(type) + 7) // 8 for type in types)
-    return max(SMALLEST, min(LARGEST, ROOM // max(width, 1)))
-
-
-def _bits(type: pa.DataType) -> int:
-    try:
-        return int(type.bit_width)
-    except ValueError:
-        return 8 * WORDS
 
 
 def _of_library(module: str, name: str) -> Callable[[object], bool]:
@@ -434,9 +272,9 @@ _SOURCES: list[tuple[Callable[[object], bool], _Open]] = [
     (_of_library("polars", "DataFrame"), _of_polars),
     (_of_library("pyarrow.ipc", "RecordBatchFileReader"), _of_file_reader),
     (_is_path, _of_path),
-    (_of_library("pyarrow.dataset", "Dataset"), _of_dataset),
+    (_of_library("pyarrow.dataset", "Dataset"), of_dataset),
     (_of_library("pyarrow.dataset", "Scanner"), _of_scanner),
-    (_of_library("pyarrow.parquet", "ParquetFile"), _of_parquet_file),
+    (_of_library("pyarrow.parquet", "ParquetFile"), of_parquet_file),
     (_of_library("polars", "LazyFrame"), _of_lazy_frame),
     (_of_library("duckdb", "DuckDBPyRelation"), _of_relation),
 ]

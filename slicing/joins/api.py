@@ -6,7 +6,8 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from slicing.columns.frames import Sources, check_returns, given_back, with_index, without_index
-from slicing.columns.sources import Wanted, one_batch
+from slicing.columns.sources import one_batch
+from slicing.columns.wanted import Wanted
 from slicing.joins.operator import JoinOperator
 from slicing.joins.plan import JoinPlan
 from slicing.joins.spec import RIGHT_ALONE, JoinSpec

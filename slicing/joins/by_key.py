@@ -9,9 +9,10 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import present, true
 from slicing.columns.key_marks import MOST, KeyMarks
 from slicing.columns.keys import KeyTable
-from slicing.columns.sources import Wanted, one_batch
+from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
 from slicing.columns.values import compared, plain
+from slicing.columns.wanted import Wanted
 from slicing.joins.arrivals import Timed, comparable
 from slicing.joins.plan import SidePlan, TwoSides
 from slicing.query.watermark import Punctuated

@@ -7,7 +7,8 @@ from functools import partial
 import pyarrow as pa
 
 from slicing.closing.output import Stats
-from slicing.columns.sources import Wanted, one_batch
+from slicing.columns.sources import one_batch
+from slicing.columns.wanted import Wanted
 from slicing.joins.arrivals import timed
 from slicing.joins.output import JoinOutput
 from slicing.joins.plan import JoinPlan

@@ -31,7 +31,7 @@ import pytest
 from pyarrow import fs
 
 import slicing as sl
-from slicing.columns import sources
+from slicing.columns import datasets
 
 START = 1_700_000_000_000_000_000  # ns since 1970
 ROWS, FILES = 200_000, 4
@@ -727,9 +727,9 @@ def test_options_of_a_dataset_are_kept(tmp_path):
     for threads in (1, 2):
         same(sl.aggregate(oslo, SPEC, threads=threads), sl.aggregate(TABLE.filter(pc.field("k") == "oslo"), SPEC))
     own = ds.dataset(tmp_path, format=ds.ParquetFileFormat(use_buffered_stream=True))
-    assert not sources._reads_local_parquet(own)
-    assert sources._reads_local_parquet(ds.dataset(tmp_path))
-    assert not sources._is_whole(oslo)
+    assert not datasets._reads_local_parquet(own)
+    assert datasets._reads_local_parquet(ds.dataset(tmp_path))
+    assert not datasets._is_whole(oslo)
     same(sl.aggregate(own, SPEC))
 
 
@@ -760,8 +760,8 @@ def test_chosen_row_groups_of_a_dataset_are_all_that_is_read(tmp_path):
 
 def test_wide_rows_are_decoded_a_few_at_a_time():
     wide = pa.schema([(f"c{n}", pa.string()) for n in range(1000)])
-    assert sources._rows(wide, None) == sources.SMALLEST
-    assert sources._rows(wide, ["c1", "c2"]) == sources.LARGEST
+    assert datasets._rows(wide, None) == datasets.SMALLEST
+    assert datasets._rows(wide, ["c1", "c2"]) == datasets.LARGEST
 
 
 def test_a_generator_is_asked_for_a_frame_when_the_one_before_is_in():
@@ -915,14 +915,16 @@ class Plainly(encryption.KmsClient):
 
 @pytest.mark.parametrize("threads", [1, 2, None])
 @pytest.mark.parametrize("plain_footer", [False, True])
-def test_datasets_of_encrypted_files(tmp_path, threads, plain_footer):
-    table, keys = pa.table({"t": range(1000), "v": range(1000)}), encryption.CryptoFactory(Plainly)
+def test_datasets_of_encrypted_files(tmp_path, threads, plain_footer, monkeypatch):
+    for name in ("SMALLEST", "LARGEST"):  # several threads read each file
+        monkeypatch.setattr(datasets, name, 1000)
+    table, keys = pa.table({"t": range(100_000), "v": range(100_000)}), encryption.CryptoFactory(Plainly)
     kms = encryption.KmsConnectionConfig()
     how = encryption.EncryptionConfiguration(footer_key="f", column_keys={"c": ["v"]}, plaintext_footer=plain_footer)
     for name in ("a", "b"):
         written = {"encryption_properties": keys.file_encryption_properties(kms, how)}
         with pq.ParquetWriter(tmp_path / f"{name}.parquet", table.schema, **written) as writer:
-            writer.write_table(table)
+            writer.write_table(table, row_group_size=1000)
     known = ds.ParquetDecryptionConfig(keys, kms, encryption.DecryptionConfiguration())
     options = ds.ParquetFragmentScanOptions(decryption_config=known)
     spec = sl.Spec("t", {"w": sl.whole()}, {"s": sl.sum("v")})
@@ -930,9 +932,9 @@ def test_datasets_of_encrypted_files(tmp_path, threads, plain_footer):
     def opened():
         return ds.dataset(tmp_path, format=ds.ParquetFileFormat(default_fragment_scan_options=options))
 
-    assert sl.aggregate(opened(), spec, threads=threads)["s"].to_pylist() == [2 * 499_500]
+    assert sl.aggregate(opened(), spec, threads=threads)["s"].to_pylist() == [2 * 4_999_950_000]
     some = opened().filter(ds.field("t") >= 10)
-    assert sl.aggregate(some, spec, threads=threads)["s"].to_pylist() == [2 * (499_500 - 45)]
+    assert sl.aggregate(some, spec, threads=threads)["s"].to_pylist() == [2 * (4_999_950_000 - 45)]
 
 
 def test_keys_of_folders_that_occur_twice_are_those_below_the_given_folder(tmp_path):

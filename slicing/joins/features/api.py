@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from slicing.columns.frames import check_returns, given_back, with_index
-from slicing.columns.sources import Wanted, one_batch
+from slicing.columns.sources import one_batch
+from slicing.columns.wanted import Wanted
 from slicing.joins.api import seeing_all
 from slicing.joins.features.operator import FeatureOperator
 from slicing.joins.features.plan import over_events

@@ -1,0 +1,90 @@
+"""Parts of a source that threads read at the same time."""
+
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import slicing as sl
+from slicing.columns import datasets, parquet
+from slicing.system.ahead import in_order
+
+
+def slowly(part, seconds=0.0, items=3):
+    for item in range(items):
+        time.sleep(seconds)
+        yield part, item
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_items_come_in_the_order_of_parts(threads):
+    parts = [partial(slowly, part, 0.002 * (part % 3)) for part in range(20)]
+    expected = [(part, item) for part in range(20) for item in range(3)]
+    assert list(in_order(iter(parts), threads, threads + 2)) == expected
+
+
+def test_no_more_parts_are_begun_than_may_be_held():
+    begun = []
+
+    def part(number):
+        begun.append(number)
+        return slowly(number)
+
+    found = in_order((partial(part, number) for number in range(20)), 2, 4)
+    for number in range(17):
+        for _ in range(3):
+            next(found)
+        assert len(begun) <= number + 4
+    found.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_comes_after_the_parts_before(threads):
+    def wrong():
+        yield "lost"
+        raise OSError("damaged")
+
+    found, seen = in_order(iter([partial(slowly, 0), partial(slowly, 1), wrong, partial(slowly, 3)]), threads, 4), []
+    with pytest.raises(OSError, match="damaged"):
+        seen.extend(item for item in found if item != "lost")
+    assert [part for part, _ in seen] == [0, 0, 0, 1, 1, 1]
+
+
+def test_nothing_reads_after_close():
+    found = in_order((partial(slowly, part, 0.01) for part in range(100)), 3, 5)
+    assert next(found) == (0, 0)
+    found.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("slicing reads")]
+
+
+@pytest.fixture
+def few_rows_at_a_time(monkeypatch):
+    for name in ("SMALLEST", "LARGEST"):
+        monkeypatch.setattr(datasets, name, 1000)
+
+
+@pytest.mark.skipif(not datasets.MAY_SHARE_FILES, reason="row groups are read side by side from pyarrow 20 on")
+@pytest.mark.parametrize(("group", "side_by_side"), [(700, True), (3000, True), (20_000, False)])
+def test_row_groups_are_read_side_by_side_unless_they_are_large(
+    group, side_by_side, tmp_path, few_rows_at_a_time, monkeypatch
+):
+    rng = np.random.default_rng(1)
+    table = pa.table({"t": np.sort(rng.integers(0, 5000, 60_000)), "k": rng.integers(0, 5, 60_000), "v": range(60_000)})
+    for name, rows in (("a", table[:50_000]), ("b", table[50_000:])):
+        pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=group)
+    spec = sl.Spec("t", {"w": sl.tumbling(100)}, {"first": sl.first("v"), "all": sl.collect("v")}, by="k")
+    threads, opened = set(), parquet.opened
+
+    def seen(*file):
+        threads.add(threading.current_thread().name)
+        return opened(*file)
+
+    monkeypatch.setattr(parquet, "opened", seen)
+    assert sl.aggregate(tmp_path, spec, threads=2).equals(sl.aggregate(table, spec, threads=1))
+    assert any(name.startswith("slicing reads") for name in threads) == side_by_side
+    some = sl.aggregate(tmp_path, spec, threads=2, between=(1234, 3210))
+    assert some.equals(sl.aggregate(table, spec, between=(1234, 3210), threads=1))
