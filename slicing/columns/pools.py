@@ -17,9 +17,10 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import present
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import has_offsets
-from slicing.system.arrays import Ints
+from slicing.system.arrays import Ints, Mask
 
 FEW_VALUES = 1024  # up to this many values of a column, looking for values to drop does not pay
+FEW_SORTED = 1 << 13  # pools of up to so many values are sorted anew if one comes
 FEW_TEXTS = 1 << 12  # up to so many, Arrow's own dictionaries cost less than to load another kernel
 
 
@@ -108,25 +109,71 @@ def ranks(arrays: list[pa.Array], pool: Pool, used: Ints) -> tuple[list[Ints], p
         return _places(arrays, pool, used)
     coded = list(map(encoded, arrays))
     fresh = [e.dictionary if e.dictionary.type == pool.type else e.dictionary.cast(pool.type) for e in coded]
-    if used.size == len(pool):
+    if used.size == len(pool) <= FEW_SORTED:
         known = [_if_known(e, values, pool) for e, values in zip(coded, fresh, strict=True)]
         found = [at for at in known if at is not None]
         if len(found) == len(known):
             return found, pool, used
-    kept = pool.take(array_of(used))
-    merged = pc.unique(pa.concat_arrays([kept, *fresh])).drop_null()
-    merged = merged.take(pc.sort_indices(merged))
+    kept = pool if used.size == len(pool) else pool.take(array_of(used))
+    values = pc.unique(pa.concat_arrays(fresh)).drop_null()
+    merged, at, shift = (_sorted_anew if len(pool) <= FEW_SORTED else _put_among)(kept, values)
     moved = np.full(len(pool), -1, np.int64)
-    moved[used] = _positions(kept, merged)
-    found = [_placed(e, _positions(values, merged)) for e, values in zip(coded, fresh, strict=True)]
-    return found, merged, moved
+    moved[used] = shift
+    at = at if at.size else np.zeros(1, np.int64)  # the rank of null
+    return [_placed(e, at[_positions(v, values)]) for e, v in zip(coded, fresh, strict=True)], merged, moved
+
+
+def _sorted_anew(pool: pa.Array, values: pa.Array) -> tuple[pa.Array, Ints, Ints]:
+    """A pool that has these values too; where each value is in it, and where each one of the pool is."""
+    merged = pc.unique(pa.concat_arrays([pool, values]))
+    merged = merged.take(pc.sort_indices(merged))
+    return merged, _positions(values, merged), _positions(pool, merged)
+
+
+def _put_among(pool: pa.Array, values: pa.Array) -> tuple[pa.Array, Ints, Ints]:
+    """As :func:`_sorted_anew`, of a large pool: it is neither sorted nor hashed.
+
+    1000 rows, half of them new texts: 50,000 texts in the pool 4.3 -> 1.3 ms, 500,000 texts 73 -> 4.6 ms."""
+    order = pc.sort_indices(values).to_numpy().astype(np.int64)
+    values = values.take(array_of(order))
+    at, known = _places_in(pool, values)
+    found = np.empty_like(at)
+    if known.all():
+        found[order] = at
+        return pool, found, np.arange(len(pool))
+    before = np.bincount(at[~known], minlength=len(pool) + 1)[: len(pool)]
+    shift = np.arange(len(pool)) + np.cumsum(before)
+    at += np.cumsum(~known) - ~known  # each new value before moves it by one
+    places = np.empty(len(pool) + np.count_nonzero(~known), np.int64)
+    places[shift] = np.arange(len(pool))
+    places[at[~known]] = np.arange(len(pool), places.size)
+    merged = pa.concat_arrays([pool, values.filter(array_of(~known))]).take(array_of(places))
+    found[order] = at
+    return merged, found, shift
+
+
+def _places_in(pool: pa.Array, values: pa.Array) -> tuple[Ints, Mask]:
+    """How many values of a sorted pool are less than each value, and whether the next one is equal to it."""
+    low, high = np.zeros(len(values), np.int64), np.full(len(values), len(pool))
+    while (low < high).any():
+        middle = np.minimum((low + high) // 2, len(pool) - 1)
+        less = _mask(pc.less(pool.take(array_of(middle)), values)) & (low < high)
+        low, high = np.where(less, middle + 1, low), np.where(less, high, np.minimum(middle, high))
+    known = low < len(pool)
+    known[known] = _mask(pc.equal(pool.take(array_of(low[known])), values.filter(array_of(known))))
+    return low, known
+
+
+def _mask(found: pa.Array) -> Mask:
+    mask: Mask = found.to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _if_known(column: pa.DictionaryArray, values: pa.Array, pool: pa.Array) -> Ints | None:
     """The ranks of a column without new values, or None if it has new ones.
 
-    Without new values no rank moves, and the pool is not sorted again: 50,000 words in it and 1000 rows in a push 13
-    -> 2.5 ms; 10 words 0.29 -> 0.07 ms."""
+    Without new values no rank moves, and the pool is not sorted again: 10 words in it and 1000 rows in a push 0.29 ->
+    0.07 ms."""
     at = pc.index_in(values, value_set=pool)
     if at.null_count > values.null_count:
         return None
