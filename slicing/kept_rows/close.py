@@ -148,7 +148,8 @@ def closed(rows: KeyRows, keys: KeyTable | None, after: int, until: int) -> tupl
         return rows, []
     flush, found = until == FOREVER, list[Answers]()
     stays = rows.plan.lateness if rows.plan.spec.revises else 0  # how long emitted windows may be revised
-    for step in [*rows.steps(until), until]:
+    steps = (step for step in rows.steps(until) if step > after)  # rows that only late rows may need are shown already
+    for step in [*steps, until]:
         look = look_at(rows, step, flush and step == until)
         if look is not None:
             for window in rows.plan.rows.windows:

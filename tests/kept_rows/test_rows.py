@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -785,3 +785,24 @@ def test_a_late_row_changes_only_the_windows_that_hold_it() -> None:
     out = op.push(pa.table({"t": [origin + 15, origin + 100], "v": [1, 1]}))
     found = [(row["window_end"] - origin, row["n"], row["total"], row["op"]) for row in out.windows.to_pylist()]
     assert found == [(15, 1, 1, "+"), (90, 1, 90, "+")]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [sl.rows(1000), sl.last_rows(50, every="10s"), sl.punctuation("m", per_key=True), sl.per_row("1s", every=1000)],
+    ids=repr,
+)
+def test_windows_that_late_rows_may_change_are_emitted_once(window):
+    """More rows than close in one step wait for the lateness to pass. None is late."""
+    spec = sl.Spec("t", {"w": window}, {"n": sl.count(), "s": sl.sum("v")}, by="k", allowed_lateness="1h")
+    op, found, tables = sl.Operator(replace(spec, emit="changes")), [], []
+    for first in range(0, 400_000, 20_000):
+        number = np.arange(first, first + 20_000)
+        times = np.datetime64("2026-01-01", "us") + (number * 5000).astype("m8[us]")
+        tables.append(pa.table({"t": times, "k": number % 10, "v": number, "m": number % 2000 < 10}))
+        found.append(op.push(tables[-1]).windows)
+    every = pa.concat_tables([*found, op.flush().windows])
+    assert every.num_rows and set(every["op"].to_pylist()) == {"+"}
+    order = [(name, "ascending") for name in ("k", "window_start", "window_end", "s")]
+    expected = sl.aggregate(pa.concat_tables(tables), spec)
+    assert every.select(expected.column_names).sort_by(order).equals(expected.sort_by(order))
