@@ -422,10 +422,11 @@ class Operator(TakesTurns):
             raise self._over()
         if added is not None and added in self.spec.windows:
             raise ValueError(f"add_window: there is a window {added!r} already; remove it first or choose another name")
-        if self._now is not None and len(self._now.marks):
+        ahead = 0 if self._now is None else self._now.marks.waiting
+        if ahead:
             raise ValueError(
-                f"{'remove' if added is None else 'add'}_window: {len(self._now.marks)} keys have marks ahead of the "
-                "stream; advance its watermark past them first"
+                f"{'remove' if added is None else 'add'}_window: {ahead} keys have marks ahead of the stream; advance "
+                "its watermark past them first"
             )
         spec = with_windows(self.spec, windows)
         checked(self._policy.combine, spec)

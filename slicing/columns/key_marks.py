@@ -27,6 +27,11 @@ class KeyMarks:
     def nbytes(self) -> int:
         return self.code.nbytes + self.mark.nbytes
 
+    @property
+    def waiting(self) -> int:
+        """How many keys will get more rows."""
+        return int(np.count_nonzero(self.mark != MOST))
+
     def raised(self, code: Ints, mark: Ints) -> KeyMarks:
         """These marks and more; the mark of a key never goes back."""
         both, marks = np.concatenate([self.code, code]), np.concatenate([self.mark, mark])

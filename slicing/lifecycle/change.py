@@ -312,7 +312,8 @@ def _cells(state: State, plan: Plan, cells: Cells) -> Cells:
     meta[:, FIRST:] = np.minimum(cells.end - 1, newest)[:, None]
     shared = min(plan.cells.words, cells.words)
     meta[:, :shared] = cells.meta[:, :shared]
-    if plan.bounds:  # a slice ends where the new plan has an edge: behind all its rows, at or before the old end
+    if plan.bounds or plan.early.run_cuts:
+        # a slice ends where the new plan has an edge: behind all its rows, at or before the old end
         last = plan.edges.next_live(np.array([min(newest, END - 1)]), BEGIN)[0]
         meta[:, 0] = plan.edges.next_live(np.minimum(cells.end, last) - 1, BEGIN)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -111,21 +110,27 @@ class State:
         """All stores except those of postponed windows."""
         return [self.store, *(known.store for known in self.apart), *self.reported.values()]
 
+    @property
+    def _holders(self) -> list[Store | KeyRows | RowPanes]:
+        """All that holds values which are not yet emitted."""
+        postponed = [known.store for known in self.postponed]
+        passed = [] if self.passed is None else [self.passed]
+        groups = [holder for group in self.groups for holder in group._holders]
+        return [*self.stores, *postponed, self.rows, *passed, *groups]
+
     def ranks_used(self, name: str) -> Ints:
         """The ranks of a column's values that anything not yet emitted holds."""
-        size, passed = len(self.pools[name]), () if self.passed is None else (self.passed,)
-        return reduce(np.union1d, [holder.ranks_used(name, size) for holder in (*self.stores, self.rows, *passed)])
-
-    @property
-    def drops_values(self) -> bool:
-        """Whether :meth:`ranks_used` finds all that are used: it does not look into all of these."""
-        return not (self.postponed or self.apart or self.groups)
+        size = len(self.pools[name])
+        used = np.zeros(size, np.bool_)
+        for holder in self._holders:
+            used[holder.ranks_used(name, size)] = True
+        return used.nonzero()[0]
 
     def ranks_kept(self, name: str) -> Ints:
         """The ranks of a column's values to go on with: all of them, or :meth:`ranks_used` once most are not used."""
-        held = self.store.values + self.rows.values + (0 if self.passed is None else self.passed.size)
-        few = len(self.pools[name]) > 2 * held + FEW_VALUES and self.drops_values
-        return self.ranks_used(name) if few else np.arange(len(self.pools[name]))
+        size = len(self.pools[name])
+        few = size > FEW_VALUES and size > 2 * sum(holder.values for holder in self._holders) + FEW_VALUES
+        return self.ranks_used(name) if few else np.arange(size)
 
     def reranked(self, name: str, rank: Ints) -> State:
         """Renumber the ranks of a column's values (order kept): ``rank[old]`` is the new rank."""

@@ -151,7 +151,7 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
 def _places(state: State, name: str, column: pa.Array) -> Ints:
     pool = state.pools[name]
     assert isinstance(pool, Placed)
-    if len(pool) >= pool.crowded and state.drops_values:
+    if len(pool) >= pool.crowded:
         pool, moved = pool.fewer(state.ranks_used(name))
         if moved is not None:
             state.__dict__.update(state.reranked(name, moved).__dict__)

@@ -53,6 +53,11 @@ class RowPanes:
         """The number of cells."""
         return sum(map(len, self.tables))
 
+    @property
+    def values(self) -> int:
+        """About the largest number of a column's values that cells can hold."""
+        return sum(table.weight for table in self.tables)
+
     def waits(self, rows: Ints, cells: Cells) -> RowPanes:
         """Add rows that wait."""
         both = concatenated([self.row_cells, cells])

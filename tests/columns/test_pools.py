@@ -136,3 +136,70 @@ def test_a_dictionary_has_the_values_of_its_column(values: list[str | None], mon
     found = pools.encoded(column)
     assert found.to_pylist() == values
     assert len(set(found.dictionary.to_pylist())) == len(found.dictionary)
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+@pytest.mark.parametrize("type", [pa.string(), pa.large_binary(), pa.decimal128(30, 2)], ids=str)
+def test_ranks_order_as_values_do(type: pa.DataType, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools that are sorted anew, and pools among which new values are put."""
+    monkeypatch.setattr(pools, "FEW_SORTED", few)
+    chance = random.Random(f"{type} {few}")
+    for _ in range(100):
+        size, most = chance.randint(0, 60), chance.choice([3, 40, 1000])
+        known = sorted({f"{chance.randint(0, most):04}" for _ in range(size)})
+        used = sorted(chance.sample(range(len(known)), chance.choice([len(known), chance.randint(0, len(known))])))
+        columns = [
+            [chance.choice([None, f"{chance.randint(0, most):04}"]) for _ in range(chance.randint(0, 20))]
+            for _ in range(chance.randint(1, 3))
+        ]
+        found, pool, moved = pools.ranks(
+            [pa.array(column, pa.string()).cast(type) for column in columns],
+            pa.array(known, pa.string()).cast(type),
+            np.array(used, np.int64),
+        )
+        kept = {known[at] for at in used} | {value for column in columns for value in column if value is not None}
+        assert pool.equals(pa.array(sorted(kept), pa.string()).cast(type))
+        assert [sorted(kept)[at] for at in moved[used]] == [known[at] for at in used]
+        assert set(np.delete(moved, used).tolist()) <= {-1}
+        for ranks, column in zip(found, columns, strict=True):
+            assert [v and sorted(kept)[rank] for rank, v in zip(ranks.tolist(), column, strict=True) if v] == [
+                v for v in column if v
+            ]
+
+
+BY_MARKS = sl.punctuated("mark", by=["k"])
+UNREPORTED = [
+    pytest.param({"trigger": sl.by_hand(), "emit": "updates"}, id="not fired"),
+    pytest.param({"watermark": BY_MARKS}, id="marks of keys"),
+]
+
+
+@pytest.mark.parametrize("agg", [sl.max("s"), sl.last("s")], ids=str)
+@pytest.mark.parametrize("arguments", UNREPORTED)
+def test_texts_that_nothing_holds_are_forgotten(agg: sl.Aggregate, arguments: dict) -> None:
+    """Also while rows are unreported, or while a key is ahead of the stream."""
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(100)}, {"s": agg}, by="k", **arguments))
+    start, found = 1_700_000_000_000_000_000, []
+    for push in range(100):
+        times = start + np.arange(push * 100, push * 100 + 100)
+        rows = pa.table({"t": times, "k": times % 5, "s": [f"{push} {row}" for row in range(100)], "mark": times})
+        found.append(op.push(rows).windows)
+        if "watermark" in arguments:
+            op.advance(start + push * 100 - 50)
+    assert max(len(pool) for pool in op._state.pools.values()) < 2 * pools.FEW_VALUES
+    found.append(op.flush().windows)
+    texts = [text for windows in found for text in windows["s"].to_pylist()]
+    assert sorted(texts) == sorted(f"{push} {row}" for push in range(100) for row in range(95, 100))
+
+
+def test_texts_of_windows_that_wait_for_their_push_are_kept() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"least": sl.min("s"), "last": sl.last("s")})
+    few, every, found, expected = sl.Operator(spec, max_windows_per_push=3), sl.Operator(spec), [], []
+    for push in range(60):
+        times = np.arange(push * 100, push * 100 + 100)
+        rows = pa.table({"t": times, "s": [f"{99 - push:02} {row:02}" for row in range(100)]})
+        found.append(few.push(rows).windows)
+        expected.append(every.push(rows).windows)
+        few = sl.Operator.restore(spec, few.snapshot(), max_windows_per_push=3)
+    tables = [pa.concat_tables([*some, op.flush().windows]) for some, op in ((found, few), (expected, every))]
+    assert tables[0].equals(tables[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -664,3 +665,25 @@ def test_windows_that_are_final_do_not_come_again_after_a_longer_one_was_removed
     outs += [op.push(pa.table({"t": [30, 31, 40]})), op.push(pa.table({"t": [41, 50]})), op.flush()]
     found = [(row["window_start"], row["n"]) for out in outs for row in out.windows.to_pylist() if row["window"] == "a"]
     assert found == [(start, 4) for start in range(0, 32, 4)] + [(40, 2), (48, 1)]
+
+
+@pytest.mark.parametrize("window", [sl.session(5), sl.whole()], ids=repr)
+@pytest.mark.parametrize("change", ["remove", "add"])
+def test_a_window_that_comes_or_goes_beside_one_with_early_results_at_times(window: sl.Window, change: str) -> None:
+    """The windows that are left have no edges of their own, only times of early results."""
+    windows = {"a": window, "b": sl.tumbling(40)} if change == "remove" else {"a": window}
+    some = sl.Spec("t", windows, {"n": sl.count()}, watermark=sl.bounded(3), emit="changes", trigger=sl.every(7))
+    op, other = sl.Operator(some), sl.Operator(replace(some, windows={"a": window}))
+    start, found, expected = 1_700_000_000_000_000_000, [], []
+    for push, times in enumerate([[57, 60, 62, 67], [76], [77, 79, 90], [91, 92, 120]]):
+        rows = pa.table({"t": [start + time for time in times]})
+        found += op.push(rows).windows.to_pylist()
+        expected += other.push(rows).windows.to_pylist()
+        if push == 0 and change == "remove":
+            op.remove_window("b")
+        elif push == 0:
+            op.add_window("c", sl.session(50))
+        op = sl.Operator.restore(op.spec, op.snapshot())
+    found += op.flush().windows.to_pylist()
+    expected += other.flush().windows.to_pylist()
+    assert [row for row in found if row["window"] == "a"] == expected and len(expected) > 4

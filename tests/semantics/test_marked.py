@@ -440,3 +440,17 @@ def test_many_pushes_beside_marks_leave_few_runs_and_groups() -> None:
     for i in range(300):
         closed += op.push(pa.table({"t": range(10 * i, 10 * i + 5), "k": range(5), "m": [10 * i] * 5})).windows.num_rows
     assert op._now is not None and len(op._now.groups) == 1 and closed == 5 * 299
+
+
+def test_windows_may_change_once_keys_have_ended():
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k", watermark=sl.manual()))
+    op.push(pa.table({"t": [1, 2], "k": ["a", "b"]}))
+    op.advance(marks=pa.table({"k": ["a", "b"], "t": pa.array([None, 30], pa.int64())}))
+    with pytest.raises(ValueError, match=r"^add_window: 1 keys have marks ahead of the stream; advance its watermark"):
+        op.add_window("x", sl.tumbling(20))
+    op.advance(30)
+    op.add_window("x", sl.tumbling(20))
+    op.remove_window("w")
+    out = op.push(pa.table({"t": [41, 42], "k": ["a", "b"]}))
+    assert out.late.select(["t", "k"]).to_pylist() == [{"t": 41, "k": "a"}]
+    assert [(row["window"], row["k"], row["n"]) for row in op.flush().windows.to_pylist()] == [("x", "b", 1)]
