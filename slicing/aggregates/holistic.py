@@ -28,6 +28,7 @@ from slicing.cells.lists import (
     Picked,
     best,
     earliest,
+    first_rows_of,
     in_order,
     interleaved,
     rows_of,
@@ -166,7 +167,7 @@ def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
         type = pa.struct([(name, value.type) for name, value in zip(names, found, strict=True)])
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        rows = kind.cut(rows_of(b[0], kind))
+        rows = first_rows_of(b[0], kind)
         arrays = []
         for at, (name, value) in enumerate(zip(names, found, strict=True)):
             words, null = (np.ascontiguousarray(rows.items[:, place]) for place in (4 + 2 * at, 5 + 2 * at))
@@ -181,7 +182,7 @@ def _first_rows(agg: Aggregate, value: ValueType, kind: Bounded, feeds: tuple[Fe
     """The values of the first rows of each window in the order of ``kind``: the last word of each item."""
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        rows = kind.cut(rows_of(b[0], kind))
+        rows = first_rows_of(b[0], kind)
         words = np.ascontiguousarray(rows.items[:, -1])
         values = value.array(words, None, pools.get(agg.value_column))
         return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)

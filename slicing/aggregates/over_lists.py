@@ -18,6 +18,7 @@ from slicing.kernels import holistic as k
 from slicing.system.arrays import Ints, Mask
 
 BUCKETS = 4096  # at most so many buckets
+VISITS = 32  # visits of each value to a window, from which on values are ranked
 
 
 class Windows:
@@ -37,6 +38,7 @@ class Windows:
         self.at, self.items, self.before = lists.at, lists.items, rows
         self.value = np.ascontiguousarray(lists.items[:, 0])
         self._number: tuple[Ints, int] | None = None
+        self._ranks: list[tuple[Ints, Ints]] = []  # shared by selections
 
     def some(self, which: Ints) -> Windows:
         """A selection of the windows, over the same lists."""
@@ -69,6 +71,12 @@ class Windows:
             n = k.number_values(self.value, slot_value, slot_number, np.uint64(64 - bits), number)
             self._number = number, int(n)
         return self._number
+
+    def ranks(self) -> tuple[Ints, Ints]:
+        """The different values, ascending, and the rank of each value among them."""
+        if not self._ranks:
+            self._ranks.append(np.unique(self.value, return_inverse=True))
+        return self._ranks[0]
 
     def spread(self, words: Ints, empty: int = 0) -> Ints:
         """One word for each window, from the words of the windows that have values."""
@@ -108,6 +116,8 @@ def ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
         for which in (np.flatnonzero(small), np.flatnonzero(~small)):
             out[which] = ranked(windows.some(which), low[which], high[which])
         return out
+    if int((windows.last - windows.first).sum()) > VISITS * windows.value.size:
+        return _by_rank(windows, low, high)
     out, begin = np.empty((low.size, 2), np.int64), 0
     pivots, built, bucket = np.empty(0, np.int64), 0, np.empty(windows.value.size, np.int32)
     while begin < low.size:
@@ -119,6 +129,16 @@ def ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
             built = int(items[begin])
             pivots = _pivots(windows.value[windows.at[windows.first[begin]] :][:built])
     return out
+
+
+def _by_rank(windows: Windows, low: Ints, high: Ints) -> Ints:
+    """As :func:`ranked`, of windows of many cells with few items: no answer visits its cells. Medians of the last rows
+    at each of 300,000 rows: of 500 rows 0.41 -> 0.1 s, of 5000 rows 4.7 -> 0.1 s."""
+    values, rank = windows.ranks()
+    counts = [np.zeros((values.size >> bits) + 1, np.int64) for bits in range(0, 4 * k.GROUP, k.GROUP)]
+    out = np.empty((low.size, 2), np.int64)
+    k.select_ranked(windows.first, windows.last, low, high, windows.at, rank, windows.before, *counts, out)
+    return values[out]
 
 
 def _pivots(values: Ints) -> Ints:

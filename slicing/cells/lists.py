@@ -80,6 +80,9 @@ class Lists:
         return Lists(self.at - self.at[0], self.items[self.at[0] : self.at[-1]])
 
 
+SHARED = 16  # cells of windows for each cell, from which on windows share the lists of several cells
+
+
 @dataclass(frozen=True)
 class Picked:
     """Answers: for each window j the lists of the cells ``first[j] : last[j]``, not merged. An empty range has no
@@ -292,6 +295,39 @@ def rows_of(block: Lists | Picked, kind: ListKind) -> Lists:
     bounds = np.append(0, np.cumsum(sizes))
     members = np.repeat(picked.first - bounds[:-1], sizes) + np.arange(bounds[-1])
     return picked.lists.grouped(members, bounds, kind.keys, kind.fuse)
+
+
+def first_rows_of(block: Lists | Picked, kind: Bounded) -> Lists:
+    """The first rows of each window. Where windows overlap, lists of 2, 4, 8... cells are shared, each cut.
+
+    5 rows of the last 1000 at each of 80,000 rows, with other columns: 20 -> 1 s, and 6 GB -> 0.4 GB at the peak."""
+    picked = Picked.of(block)
+    sizes, cells = picked.last - picked.first, len(picked.lists)
+    if int(sizes.sum()) <= SHARED * cells:
+        return kind.cut(rows_of(picked, kind))
+    lists, at = kind.cut(picked.lists.whole()), picked.first.copy()
+    found = Lists(np.zeros(len(picked) + 1, np.int64), np.empty((0, kind.words), np.int64))
+    reach, longest = 1, int(sizes.max())
+    while True:
+        some = np.flatnonzero(sizes & reach)
+        found = _beside(found, lists, some, at[some], kind)
+        at[some] += reach
+        if 2 * reach > longest:
+            return found
+        early = np.arange(cells - reach)  # later cells have no full reach, which no window asks for
+        lists = _beside(lists, lists, early, early + reach, kind)
+        reach *= 2
+
+
+def _beside(one: Lists, other: Lists, some: Ints, of: Ints, kind: Bounded) -> Lists:
+    """The lists of ``one``, ``some`` of which get the items of cells ``of`` the other, cut."""
+    sizes = np.ones(len(one), np.int64)
+    sizes[some] = 2
+    bounds = np.append(0, np.cumsum(sizes))
+    members = np.empty(bounds[-1], np.int64)
+    members[bounds[:-1]] = np.arange(len(one))
+    members[bounds[some] + 1] = len(one) + of
+    return kind.cut(concatenated([one, other]).grouped(members, bounds, kind.keys, kind.fuse))
 
 
 def interleaved(picked: Picked) -> Mask:

@@ -12,6 +12,7 @@ from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.search import first_above, first_from
 
 SMALL = 256  # most items that are kept sorted; for more, buckets cost less unless hardly any items change
+GROUP = 6  # bits: 64 ranks are counted together, then 64 of these groups
 COARSE = 64
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -142,6 +143,53 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, bucke
         out[j, 0] = nth(room, weight, m, low[j] - base)
         out[j, 1] = out[j, 0] if high[j] == low[j] else nth(room, weight, m, high[j] - base)
     return first.size
+
+
+@helper
+def place_of(row, counts, groups, more, most):
+    """The rank of a row's value: groups are skipped from the largest to the smallest."""
+    k, base = np.int64(0), np.int64(0)
+    while base + most[k] <= row:
+        base += most[k]
+        k += 1
+    k <<= GROUP
+    while base + more[k] <= row:
+        base += more[k]
+        k += 1
+    k <<= GROUP
+    while base + groups[k] <= row:
+        base += groups[k]
+        k += 1
+    k <<= GROUP
+    while base + counts[k] <= row:
+        base += counts[k]
+        k += 1
+    return k
+
+
+@kernel
+def select_ranked(first, last, low, high, at, rank, before, counts, groups, more, most, out):
+    """The ranks of the values of rows ``low[j]`` and ``high[j]`` of each window. Rows are counted by rank, and by 64,
+    64**2 and 64**3 ranks, as cells are added and removed: an answer costs the same in windows of any length."""
+    a, b = np.int64(0), np.int64(0)  # cells counted
+    for j in range(first.size):
+        f, e = first[j], last[j]
+        while a != f or b != e:
+            if a < b and (f >= b or e <= a):
+                c, sign, a = a, np.int64(-1), a + 1
+            elif a == b and a != f:
+                a, b = f, f
+                continue
+            else:
+                c, sign, a, b = turn(a, b, f, e)
+            for i in range(at[c], at[c + 1]):
+                k, w = rank[i], sign * (before[i + 1] - before[i])
+                counts[k] += w
+                groups[k >> GROUP] += w
+                more[k >> 2 * GROUP] += w
+                most[k >> 3 * GROUP] += w
+        out[j, 0] = place_of(low[j], counts, groups, more, most)
+        out[j, 1] = out[j, 0] if high[j] == low[j] else place_of(high[j], counts, groups, more, most)
 
 
 @kernel

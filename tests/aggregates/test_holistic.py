@@ -11,6 +11,7 @@ import pytest
 
 import slicing as sl
 from slicing.aggregates import over_lists
+from slicing.cells import lists as of_cells
 from slicing.cells.blocks import identity, together
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import COUNTED, EARLIEST, Lists, Picked
@@ -258,3 +259,52 @@ def test_values_near_each_other_are_counted_cell_by_cell(low: int, order: str) -
             assert (row["d"], row["low"]) == (len(counts), float(min(kept)))
             assert row["top"] == sorted(kept, reverse=True)[:3]
             assert not more or counts[row["m"]] == max(counts.values())
+
+
+@pytest.mark.parametrize("window", [sl.rows(400, every=1), sl.sliding(900, every=2), sl.per_row(700)], ids=repr)
+@pytest.mark.parametrize("visits", [0, 10**9])
+def test_quantiles_of_windows_of_many_slices(window: sl.Window, visits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are ranked, or each window searches its slices."""
+    monkeypatch.setattr(over_lists, "VISITS", visits)
+    rng = np.random.default_rng(5)
+    times = 1_700_000_000_000_000_000 + np.sort(rng.integers(0, 3000, 2500))
+    values = [None if rng.random() < 0.05 else float(rng.choice([1e300, -0.0, 7.5, v])) for v in rng.normal(size=2500)]
+    values[1700] = float("nan")
+    table = pa.table({"t": times, "k": rng.integers(0, 2, 2500), "v": pa.array(values, pa.float64())})
+    aggs = {"q": sl.quantile("v", 0.9), "m": sl.median("v"), "all": sl.collect("v")}
+    rows = sl.aggregate(table, sl.Spec("t", {"w": window}, aggs, by="k")).to_pylist()
+    assert len(rows) > 1000
+    for row in rows:
+        for name, share in (("q", 0.9), ("m", 0.5)):
+            found = row[name]
+            if row["all"]:
+                assert found == pytest.approx(np.quantile(row["all"], share), rel=1e-12, nan_ok=True)
+            else:
+                assert found is None
+
+
+@pytest.mark.parametrize("window", [sl.rows(60, every=1), sl.sliding(90, every=3), sl.per_row(70)], ids=repr)
+@pytest.mark.parametrize("shared", [0, 10**9])
+def test_first_rows_of_windows_that_overlap(window: sl.Window, shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows share the lists of several slices, or each merges its own."""
+    monkeypatch.setattr(of_cells, "SHARED", shared)
+    rng = np.random.default_rng(6)
+    times = 1_700_000_000_000_000_000 + np.sort(rng.integers(0, 600, 700))
+    values = pa.array([None if rng.random() < 0.1 else int(v) for v in rng.integers(0, 40, 700)], pa.int64())
+    table = pa.table({"t": times, "k": rng.integers(0, 2, 700), "v": values, "n": range(700)})
+    aggs = {
+        "all": sl.collect("n").where(sl.col("v") >= 0),
+        "few": sl.collect("v", at_most=3),
+        "top": sl.top_k("v", 4, return_="n"),
+        "some": sl.sample("n", 5),
+    }
+    numbers, chosen = table["v"].to_pylist(), {}
+    for row in sl.aggregate(table, sl.Spec("t", {"w": window}, aggs, by="k")).to_pylist():
+        inside = row["all"] or []
+        assert (row["few"] or []) == [numbers[n] for n in inside][:3]
+        assert (row["top"] or []) == sorted(inside, key=lambda n: (-numbers[n], n))[:4]
+        assert len(row["some"]) >= min(len(inside), 5)
+        chosen[row["k"], row["window_start"], row["window_end"]] = row["some"]
+    monkeypatch.setattr(of_cells, "SHARED", 10**9 - shared)
+    again = sl.aggregate(table, sl.Spec("t", {"w": window}, {"some": aggs["some"]}, by="k")).to_pylist()
+    assert chosen == {(row["k"], row["window_start"], row["window_end"]): row["some"] for row in again}
