@@ -115,7 +115,7 @@ def ranks(arrays: list[pa.Array], pool: Pool, used: Ints) -> tuple[list[Ints], p
         if len(found) == len(known):
             return found, pool, used
     kept = pool if used.size == len(pool) else pool.take(array_of(used))
-    values = pc.unique(pa.concat_arrays(fresh)).drop_null()
+    values = pc.unique(pa.concat_arrays([pool[:0], *fresh])).drop_null()
     merged, at, shift = (_sorted_anew if len(pool) <= FEW_SORTED else _put_among)(kept, values)
     moved = np.full(len(pool), -1, np.int64)
     moved[used] = shift
