@@ -149,7 +149,13 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         at = np.empty(windows.first.size + 1, np.int64)
         out = np.empty(int(np.minimum(windows.count, wanted).sum()), np.int64)
         ends = windows.first, windows.last, windows.at
-        k.largest(*ends, windows.value, windows.before, np.int64(wanted), value.family == FLOAT, at, out)
+        if windows.of_many_slices:
+            values, rank, counts = windows.ranks()
+            nan = values.size - 1 if value.family == FLOAT and values[-1] == v.TOP else -1
+            k.largest_ranked(*ends, rank, windows.before, np.int64(wanted), np.int64(nan), *counts, at, out)
+            out = values[out[: at[-1]]]
+        else:
+            k.largest(*ends, windows.value, windows.before, np.int64(wanted), value.family == FLOAT, at, out)
         return Lowered(windows.lists(at, out, value, pools.get(agg.value_column)), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)

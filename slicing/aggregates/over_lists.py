@@ -18,7 +18,7 @@ from slicing.kernels import holistic as k
 from slicing.system.arrays import Ints, Mask
 
 BUCKETS = 4096  # at most so many buckets
-VISITS = 32  # visits of each value to a window, from which on values are ranked
+VISITS = 256  # visits of each value to a window, from which on values are ranked
 
 
 class Windows:
@@ -72,11 +72,17 @@ class Windows:
             self._number = number, int(n)
         return self._number
 
-    def ranks(self) -> tuple[Ints, Ints]:
-        """The different values, ascending, and the rank of each value among them."""
+    @property
+    def of_many_slices(self) -> bool:
+        """Whether it costs less to rank all values than to visit the slices of each window."""
+        return int((self.last - self.first).sum()) > VISITS * self.value.size
+
+    def ranks(self) -> tuple[Ints, Ints, list[Ints]]:
+        """The different values, ascending, the rank of each value among them, and room to count rows by rank."""
         if not self._ranks:
             self._ranks.append(np.unique(self.value, return_inverse=True))
-        return self._ranks[0]
+        values, rank = self._ranks[0]
+        return values, rank, [np.zeros((values.size >> b) + 1, np.int64) for b in range(0, 4 * k.GROUP, k.GROUP)]
 
     def spread(self, words: Ints, empty: int = 0) -> Ints:
         """One word for each window, from the words of the windows that have values."""
@@ -116,7 +122,7 @@ def ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
         for which in (np.flatnonzero(small), np.flatnonzero(~small)):
             out[which] = ranked(windows.some(which), low[which], high[which])
         return out
-    if int((windows.last - windows.first).sum()) > VISITS * windows.value.size:
+    if windows.of_many_slices:
         return _by_rank(windows, low, high)
     out, begin = np.empty((low.size, 2), np.int64), 0
     pivots, built, bucket = np.empty(0, np.int64), 0, np.empty(windows.value.size, np.int32)
@@ -134,8 +140,7 @@ def ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
 def _by_rank(windows: Windows, low: Ints, high: Ints) -> Ints:
     """As :func:`ranked`, of windows of many cells with few items: no answer visits its cells. Medians of the last rows
     at each of 300,000 rows: of 500 rows 0.41 -> 0.1 s, of 5000 rows 4.7 -> 0.1 s."""
-    values, rank = windows.ranks()
-    counts = [np.zeros((values.size >> bits) + 1, np.int64) for bits in range(0, 4 * k.GROUP, k.GROUP)]
+    values, rank, counts = windows.ranks()
     out = np.empty((low.size, 2), np.int64)
     k.select_ranked(windows.first, windows.last, low, high, windows.at, rank, windows.before, *counts, out)
     return values[out]

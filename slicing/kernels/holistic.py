@@ -167,29 +167,50 @@ def place_of(row, counts, groups, more, most):
     return k
 
 
+@helper
+def counted(a, b, f, e, at, rank, before, counts, groups, more, most):
+    """Count the rows of cells ``f:e`` by rank, and by 64, 64**2 and 64**3 ranks, instead of those of cells ``a:b``."""
+    while a != f or b != e:
+        if a < b and (f >= b or e <= a):
+            c, sign, a = a, np.int64(-1), a + 1
+        elif a == b and a != f:
+            a, b = f, f
+            continue
+        else:
+            c, sign, a, b = turn(a, b, f, e)
+        for i in range(at[c], at[c + 1]):
+            k, w = rank[i], sign * (before[i + 1] - before[i])
+            counts[k] += w
+            groups[k >> GROUP] += w
+            more[k >> 2 * GROUP] += w
+            most[k >> 3 * GROUP] += w
+    return a, b
+
+
 @kernel
 def select_ranked(first, last, low, high, at, rank, before, counts, groups, more, most, out):
-    """The ranks of the values of rows ``low[j]`` and ``high[j]`` of each window. Rows are counted by rank, and by 64,
-    64**2 and 64**3 ranks, as cells are added and removed: an answer costs the same in windows of any length."""
+    """The ranks of the values of rows ``low[j]`` and ``high[j]`` of each window. An answer costs the same in windows of
+    any length."""
     a, b = np.int64(0), np.int64(0)  # cells counted
     for j in range(first.size):
-        f, e = first[j], last[j]
-        while a != f or b != e:
-            if a < b and (f >= b or e <= a):
-                c, sign, a = a, np.int64(-1), a + 1
-            elif a == b and a != f:
-                a, b = f, f
-                continue
-            else:
-                c, sign, a, b = turn(a, b, f, e)
-            for i in range(at[c], at[c + 1]):
-                k, w = rank[i], sign * (before[i + 1] - before[i])
-                counts[k] += w
-                groups[k >> GROUP] += w
-                more[k >> 2 * GROUP] += w
-                most[k >> 3 * GROUP] += w
+        a, b = counted(a, b, first[j], last[j], at, rank, before, counts, groups, more, most)
         out[j, 0] = place_of(low[j], counts, groups, more, most)
         out[j, 1] = out[j, 0] if high[j] == low[j] else place_of(high[j], counts, groups, more, most)
+
+
+@kernel
+def largest_ranked(first, last, at, rank, before, k, nan, counts, groups, more, most, out_at, out):
+    """The ranks of the k largest rows of each window, descending; rank ``nan`` (-1: none) comes last."""
+    a, b, n = np.int64(0), np.int64(0), np.int64(0)
+    for j in range(first.size):
+        a, b = counted(a, b, first[j], last[j], at, rank, before, counts, groups, more, most)
+        out_at[j] = n
+        rows = before[at[b]] - before[at[a]]
+        numbers = rows - (counts[nan] if nan >= 0 else 0)
+        for i in range(min(k, rows)):
+            out[n] = place_of(numbers - 1 - i, counts, groups, more, most) if i < numbers else nan
+            n += 1
+    out_at[first.size] = n
 
 
 @kernel

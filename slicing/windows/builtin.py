@@ -322,7 +322,8 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = Fa
         Such as "1d", "2w", "3mo", "1q", "1y", "6h" or "15min". Several days are counted from 1970-01-01, weeks from
         Monday 1970-01-05, months, quarters and years from January 1970. Hours and minutes must divide a day.
     tz
-        The zone of the windows; it may differ from the zone of the time column. For times without a zone, only UTC.
+        The zone of the windows: UTC, if it is not given, also if the time column has another zone. For times without a
+        zone, only UTC.
     fill
         Also emit the empty windows between a key's first and last row.
     local

@@ -271,10 +271,12 @@ def test_quantiles_of_windows_of_many_slices(window: sl.Window, visits: int, mon
     values = [None if rng.random() < 0.05 else float(rng.choice([1e300, -0.0, 7.5, v])) for v in rng.normal(size=2500)]
     values[1700] = float("nan")
     table = pa.table({"t": times, "k": rng.integers(0, 2, 2500), "v": pa.array(values, pa.float64())})
-    aggs = {"q": sl.quantile("v", 0.9), "m": sl.median("v"), "all": sl.collect("v")}
+    aggs = {"q": sl.quantile("v", 0.9), "m": sl.median("v"), "top": sl.top_k("v", 3), "all": sl.collect("v")}
     rows = sl.aggregate(table, sl.Spec("t", {"w": window}, aggs, by="k")).to_pylist()
     assert len(rows) > 1000
     for row in rows:
+        largest = sorted(row["all"] or [], key=lambda value: (value == value, value), reverse=True)[:3]
+        assert np.array_equal(row["top"] or [], largest, equal_nan=True)
         for name, share in (("q", 0.9), ("m", 0.5)):
             found = row[name]
             if row["all"]:
