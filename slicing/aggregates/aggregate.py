@@ -118,6 +118,9 @@ class Formula:
     def __pow__(self, other: object) -> NoReturn:
         raise TypeError(f"{self!r} has no power: aggregates take + - * /; write a * a, or compute it from the result")
 
+    def __round__(self, digits: object = None) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be rounded: aggregates take + - * /; round the column of the result")
+
 
 @dataclass(frozen=True, repr=False)
 class Number(Formula):

@@ -166,7 +166,11 @@ def _with_path(
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         where = _unreadable(opened, columns) or shown(paths[0]) + others
         hint = "; where types differ, open it with pyarrow.dataset.dataset(path, format=..., schema=...)"
-        raise ValueError(f"{where} cannot be read: {error}{hint if 'onversion' in str(error) else ''}") from None
+        said, files = str(error), opened.files
+        if len(files) == 1:  # other files may have their columns in another order
+            names = opened.schema.names
+            said = re.sub(r"(?<=CSV column )#(\d+)", lambda found: repr(names[int(found[1])]), said)
+        raise ValueError(f"{where} cannot be read: {said}{hint if 'onversion' in said else ''}") from None
 
 
 def _unreadable(opened: Any, columns: list[str] | None) -> str | None:

@@ -347,9 +347,10 @@ def _returned(f: Functions, what: str, function: Any, arguments: tuple[Any, ...]
             function.compile(arguments)
     except Exception as error:
         plain = re.sub("\x1b\\[[0-9;]*m", "", str(error))  # numba's colours
-        lines = [line.strip() for line in plain.splitlines() if line.strip()]
-        about = next((line for line in lines if not line.startswith("Failed in")), type(error).__name__)
-        about = about.partition(" Raised from ")[0].rstrip(".")
+        lines = [line.strip().lstrip("-> ") for line in plain.splitlines() if line.strip()]
+        told = [line for line in lines if not line.startswith("Failed in")] or [type(error).__name__]
+        headings = next((at for at, line in enumerate(told[:4]) if not line.endswith(":")), 0)
+        about = " ".join(told[: headings + 1]).partition(" Raised from ")[0].rstrip(".")
         raise TypeError(
             f"udaf {f.name!r}: {what} cannot be compiled for {', '.join(map(str, arguments))}: {about}; functions may "
             "use numbers, tuples, math and numpy"

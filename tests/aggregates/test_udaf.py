@@ -287,6 +287,10 @@ def _raises(x: float) -> float:
         ({"combine": lambda a: a}, "udaf 'u': combine must take 2 arguments (a, b); its own are (a)"),
         ({"lift": _raises}, "udaf 'u': lift cannot be compiled for int64: NameError: name 'undefined_name' is"),
         ({"lift": lambda x: str(x)}, "udaf 'u': lift "),
+        (
+            {"lift": lambda x: x + "x"},
+            "udaf 'u': lift cannot be compiled for int64: No implementation of function Functio",
+        ),
         ({"lift": lambda x: (x, x)}, "udaf 'u': lift must give a state (float64); it gives UniTuple(int64 x 2)"),
         (
             {"state": ["int64"], "identity": 0, "combine": lambda a, b: a / b + 0.5},

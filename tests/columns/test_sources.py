@@ -966,3 +966,10 @@ def test_a_column_that_some_files_have_is_not_taken_from_folders(tmp_path, path,
         pq.write_table(table, tmp_path / "site=9" / "day" / f"{name}.parquet")
     with pytest.raises(ValueError, match=rf"column 'site' is missing in .*{lacking}\.parquet, which .* has"):
         sl.aggregate(tmp_path / path, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="site"))
+
+
+def test_a_column_of_text_that_changes_its_type_is_named(tmp_path):
+    lines = ["t,v", *(f"{row},7" for row in range(200_000)), "200000,1.5"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=r"a\.csv' cannot be read: In CSV column 'v': .*'1\.5'; where types differ"):
+        sl.aggregate(tmp_path / "a.csv", sl.Spec("t", {"w": sl.whole()}, {"n": sl.sum("v")}))

@@ -208,6 +208,7 @@ WHEN_BUILT = {
     "sl.tumblin": "AttributeError: module 'slicing' has no attribute 'tumblin'; did you mean sl.tumbling?",
     "sl.xyzzy": "AttributeError: module 'slicing' has no attribute 'xyzzy'",
     "sl.sum('v') > 3": "TypeError: sl.sum('v') cannot be compared: choose rows with .where(sl.col('x') > 3), ...",
+    "round(sl.mean('v'), 2)": "TypeError: sl.mean('v') cannot be rounded: aggregates take + - * /; ...",
     "sl.sum('v') ** 2": "TypeError: sl.sum('v') has no power: aggregates take + - * /; write a * a, or compute it ...",
     "sl.sum(pl.col('v'))": "TypeError: sum's column must be the name of a column or an expression; got ...; "
     "expressions are pyarrow's here: sl.col('x') > 3",
