@@ -20,7 +20,7 @@ TOGETHER = 4  # batches of row groups that a thread reads in one go
 HELD = 256 << 20  # bytes that threads have read ahead
 READ = 1 << 18  # bytes read from a local file at a time: 17 MB less at the peak than whole row groups, 0.98 of the rate
 REMOTE_FILES = 4  # files of a store that are read at the same time: most of the time is waiting
-# Before 20, threads that read one encrypted file disturb each other, and a dataset does not tell whether it has keys.
+# Before pyarrow 20, threads that read one encrypted file disturb each other. A dataset does not tell if it has keys.
 MAY_SHARE_FILES = int(pa.__version__.partition(".")[0]) >= 20
 WORDS = 32  # bytes assumed for a value of variable width
 
@@ -79,8 +79,8 @@ def _of_files(
 ) -> Iterator[pa.RecordBatch]:
     """The batches of Parquet files.
 
-    Row groups are read by as many threads, each its own. 10 M rows, two threads: 138 -> 98 ms against a scan, whose
-    threads share the columns of one row group. A scan is used if the file's columns differ from the dataset's, and for
+    Each thread reads row groups of its own. 10 M rows, two threads: 138 -> 98 ms against a scan, whose threads share
+    the columns of one row group. A scan is used if the file's columns differ from the dataset's, and for
     row groups that are too large to be held.
     """
     from slicing.columns import parquet

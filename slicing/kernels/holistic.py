@@ -146,25 +146,21 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, bucke
 
 
 @helper
-def place_of(row, counts, groups, more, most):
-    """The rank of a row's value: groups are skipped from the largest to the smallest."""
-    k, base = np.int64(0), np.int64(0)
-    while base + most[k] <= row:
-        base += most[k]
-        k += 1
-    k <<= GROUP
-    while base + more[k] <= row:
-        base += more[k]
-        k += 1
-    k <<= GROUP
-    while base + groups[k] <= row:
-        base += groups[k]
-        k += 1
-    k <<= GROUP
+def skipped(row, k, base, counts):
+    """Skip entries from ``k`` on until the one that has the row; ``base``: the rows before entry ``k``."""
     while base + counts[k] <= row:
         base += counts[k]
         k += 1
-    return k
+    return k, base
+
+
+@helper
+def place_of(row, counts, groups, more, most):
+    """The rank of a row's value: first the largest group that has the row, then smaller ones in it."""
+    k, base = skipped(row, np.int64(0), np.int64(0), most)
+    k, base = skipped(row, k << GROUP, base, more)
+    k, base = skipped(row, k << GROUP, base, groups)
+    return skipped(row, k << GROUP, base, counts)[0]
 
 
 @helper

@@ -196,7 +196,7 @@ def test_texts_of_windows_that_wait_for_their_push_are_kept() -> None:
     spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"least": sl.min("s"), "last": sl.last("s")})
     few, every, found, expected = sl.Operator(spec, max_windows_per_push=3), sl.Operator(spec), [], []
     for push in range(60):
-        times = np.arange(push * 100, push * 100 + 100)
+        times = 1_700_000_000_000_000_000 + np.arange(push * 100, push * 100 + 100)
         rows = pa.table({"t": times, "s": [f"{99 - push:02} {row:02}" for row in range(100)]})
         found.append(few.push(rows).windows)
         expected.append(every.push(rows).windows)

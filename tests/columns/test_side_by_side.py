@@ -73,7 +73,9 @@ def test_row_groups_are_read_side_by_side_unless_they_are_large(
     group, side_by_side, tmp_path, few_rows_at_a_time, monkeypatch
 ):
     rng = np.random.default_rng(1)
-    table = pa.table({"t": np.sort(rng.integers(0, 5000, 60_000)), "k": rng.integers(0, 5, 60_000), "v": range(60_000)})
+    start = 1_700_000_000_000_000_000
+    times = start + np.sort(rng.integers(0, 5000, 60_000))
+    table = pa.table({"t": times, "k": rng.integers(0, 5, 60_000), "v": range(60_000)})
     for name, rows in (("a", table[:50_000]), ("b", table[50_000:])):
         pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=group)
     spec = sl.Spec("t", {"w": sl.tumbling(100)}, {"first": sl.first("v"), "all": sl.collect("v")}, by="k")
@@ -86,5 +88,6 @@ def test_row_groups_are_read_side_by_side_unless_they_are_large(
     monkeypatch.setattr(parquet, "opened", seen)
     assert sl.aggregate(tmp_path, spec, threads=2).equals(sl.aggregate(table, spec, threads=1))
     assert any(name.startswith("slicing reads") for name in threads) == side_by_side
-    some = sl.aggregate(tmp_path, spec, threads=2, between=(1234, 3210))
-    assert some.equals(sl.aggregate(table, spec, between=(1234, 3210), threads=1))
+    between = start + 1234, start + 3210
+    some = sl.aggregate(tmp_path, spec, threads=2, between=between)
+    assert some.equals(sl.aggregate(table, spec, between=between, threads=1))
