@@ -20,12 +20,12 @@ from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spa
 from slicing.columns.order import distinct
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
-from slicing.kernels.ranges import least_of, sums_of
+from slicing.kernels.ranges import least_of, moments_of, sums_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import takes_any_ranges, tells_edges
 from slicing.reducing.reduce import range_partials
-from slicing.system.arrays import Bytes, Ints
+from slicing.system.arrays import Bytes, Floats, Ints
 
 FEWEST = 4  # with fewer rows a window on average, cells do not pay
 SPARSE = 64  # with more rows a window, positions are sorted, which is cheaper than to mark them among all rows
@@ -139,6 +139,12 @@ class _OfRows(Column):
 
     def total(self, ranges: RangeBounds, out: Ints) -> None:
         totals(self.values(ranges), 0, -1, ranges, out)
+
+    def moments(self, ranges: RangeBounds, mean: Floats, squares: Floats) -> None:
+        x, count = self.values(ranges), self.valid[ranges.bottom : ranges.top].astype(np.float64)
+        bottom, _, first, last, *_ = ranges
+        rest = x - x if count.size else count
+        moments_of(count, x, rest, bottom, first, last, np.empty((3, x.size)), mean, squares)
 
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         bottom, top, *found, _ = ranges

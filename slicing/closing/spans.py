@@ -17,7 +17,7 @@ from slicing.columns.arrow_out import room
 from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import totals_of
 from slicing.kernels.rows import recent
-from slicing.system.arrays import Array, Ints
+from slicing.system.arrays import Array, Floats, Ints
 
 
 class Spans(Protocol):
@@ -131,7 +131,7 @@ class RangeBounds(NamedTuple):
 
 SUMS_F, SUMS_I = {kinds.BASIC_F, kinds.SUM_F}, {kinds.BASIC_I, kinds.SUM_I}
 EXTREMES = {kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES}
-DENSE: Set[object] = {kinds.COUNT, *SUMS_F, *SUMS_I, *EXTREMES}  # lanes that can be answered from dense columns
+DENSE: Set[object] = {kinds.COUNT, kinds.MOMENTS, *SUMS_F, *SUMS_I, *EXTREMES}  # lanes that can be answered from dense columns
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,10 @@ class Column:
         """Sums of integers that fit in a word."""
         raise NotImplementedError
 
+    def moments(self, ranges: RangeBounds, mean: Floats, squares: Floats) -> None:
+        """Means and squared deviations."""
+        raise NotImplementedError
+
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         """The maximum, if ``word`` is the last word of a block; the minimum, if it is the word before. Floats are given
         ``as_numbers`` or as their keys."""
@@ -175,6 +179,8 @@ class Column:
             self.sums_f(ranges, words.T)
         elif kind in SUMS_I:
             self.sums_i(ranges, words.T)
+        elif kind == kinds.MOMENTS:
+            self.moments(ranges, *words[1:].view(np.float64))
         if kind in EXTREMES:
             for word in self.words & {len(words) - 2, len(words) - 1}:
                 self.extreme(word, ranges, words[word], False)

@@ -127,6 +127,48 @@ def sums_of(x, bottom, first, last, room, total, lost):
         lost[r] = rest + less
 
 
+@helper
+def joined(n, mean, squares, more, other, rest):
+    """The count, mean and squared deviations of two groups of values together, by those of each."""
+    if more == 0.0:
+        return n, mean, squares
+    if n == 0.0:
+        return more, other, rest
+    share, d = more / (n + more), other - mean
+    return n + more, mean + d * share, squares + (rest + d * d * share * n)
+
+
+@helper
+def group_at(c, count, mean, squares):
+    """A group of values; of one value, if there are no counts."""
+    value = mean[np.uint64(c)]
+    if count.size == 0:
+        return 1.0, value, value - value
+    return count[np.uint64(c)], value, squares[np.uint64(c)]
+
+
+@kernel
+def moments_of(count, mean, squares, bottom, first, last, room, out_mean, out_squares):
+    """The means and squared deviations of the groups first[r] : last[r]. Each group has a count, mean and squared
+    deviations. ``count`` and ``squares`` are empty if each group is one value."""
+    low, middle, reach = np.int64(0), np.int64(0), np.int64(0)
+    n, m, s = 0.0, 0.0, 0.0
+    for r in range(first.size):
+        a, b = first[np.uint64(r)] - bottom, last[np.uint64(r)] - bottom
+        if a >= middle or a < low or b < reach:
+            n, m, s = 0.0, 0.0, 0.0
+            for c in range(b - 1, a - 1, -1):
+                n, m, s = joined(n, m, s, *group_at(c, count, mean, squares))
+                room[0, np.uint64(c)], room[1, np.uint64(c)], room[2, np.uint64(c)] = n, m, s
+            n, m, s = 0.0, 0.0, 0.0
+            low, middle, reach = a, b, b
+        for c in range(reach, b):
+            n, m, s = joined(n, m, s, *group_at(c, count, mean, squares))
+        reach = b
+        at = np.uint64(a)
+        _, out_mean[r], out_squares[r] = joined(room[0, at], room[1, at], room[2, at], n, m, s)
+
+
 @kernel
 def totals_of(x, shift, mask, bottom, first, last, step, out):
     """out[r] = the sum of ``x >> shift & mask`` over the rows first[r] : last[r], modulo 2**64; starts and ends ascend.

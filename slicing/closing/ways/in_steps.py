@@ -23,10 +23,10 @@ from slicing.columns.order import alike
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import END
-from slicing.kernels.ranges import least_of, sums_of
+from slicing.kernels.ranges import least_of, moments_of, sums_of
 from slicing.kernels.windows import in_steps
 from slicing.query.plan import Plan
-from slicing.system.arrays import Ints
+from slicing.system.arrays import Floats, Ints
 
 _ZERO = np.int64(0)
 
@@ -123,6 +123,12 @@ class _OfCells(Column):
 
     def total(self, ranges: RangeBounds, out: Ints) -> None:
         totals((self.word(2, ranges) << 32) + self.word(1, ranges), 0, -1, ranges, out)
+
+    def moments(self, ranges: RangeBounds, mean: Floats, squares: Floats) -> None:
+        count, *groups = (self.word(word, ranges) for word in range(3))
+        floats = [count.astype(np.float64), *(group.view(np.float64) for group in groups)]
+        bottom, _, first, last, *_ = ranges
+        moments_of(*floats, bottom, first, last, np.empty((3, count.size)), mean, squares)
 
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         bottom, _, *found, _ = ranges
