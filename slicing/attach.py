@@ -1,8 +1,9 @@
 """Row-aligned results: the rows of the input, each with the results of the window that it belongs to or ends.
 
 ``aggregate`` makes the windows, with a column of codes in place of the keys. A row finds its window among the windows
-of its code by time, or by rank for windows of rows. Windows of a key do not overlap, so it is the last window that
-begins at the row or before. Nothing is joined by keys and times, which several rows may share.
+of its code. Windows of a key do not overlap, so it is the last window that begins at the row or before. Windows of a
+number of rows follow each other in steps, so a row's rank tells its window. Nothing is joined by keys and times, which
+several rows may share.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.names import free
-from slicing.columns.order import alike, inverse, order_by, stable_order
+from slicing.columns.order import order_by, sorting, stable_order
 from slicing.columns.sources import batches
 from slicing.columns.values import ordering, taken
-from slicing.kernels.attach import last_begun
+from slicing.kernels.attach import ascends, at_ranks, count_before, lag_of, last_begun
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.watermark import manual
 from slicing.system.arguments import says_arguments
-from slicing.system.arrays import Ints
+from slicing.system.arrays import Array, Codes, Ints, read_only
 from slicing.times.durations import amount
 from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole, Window, tumbling
@@ -48,6 +49,7 @@ from slicing.windows.rows.row_windows import RowWindow
 
 ALL = 1 << 62
 _AS_FOUND = Policy(ordered=False, push_rows=ALL, step_rows=ALL)  # results are then sorted by key, as needed here
+_ONE_KEY: Codes = np.empty(0, np.int32)
 AnyWindow = ContextFreeWindow | RowWindow | Window
 
 
@@ -126,7 +128,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
             answers = pa.concat_tables([answers, _of_no_rows(spec, given.schema)])
         at = rows.spread(found)
         for agg in spec.aggs:
-            given = given.append_column(names[name, agg], some_of(answers[agg], at))
+            given = given.append_column(names[name, agg], _beside(answers[agg], at, rows.count))
             sources[names[name, agg]] = spec.aggs[agg].gives()
     back = given_back(given, kind, (data, sources))
     if kind == "pandas" and returns == "same":
@@ -185,30 +187,29 @@ class _Rows:
         """``at``: which of the ``count`` given rows these are. None: all of them."""
         self.columns, self.count, self.at, self.measure = timed, count, at, plan.measure
         read = [plan.columns.of(batch)[1] for batch in timed]
-        self.time = np.concatenate([plan.measure.words(columns[str(spec.time)]) for columns in read])
-        self.code: Ints = alike(0, self.time.size)
+        self.time = read_only(_joined([plan.measure.words(columns[str(spec.time)]) for columns in read]))
+        self.code = _ONE_KEY
         self.codes, self.keyed = 1, bool(spec.by)
         if self.keyed:
             keys = KeyTable(plan.key_types)
-            self.code = np.concatenate([keys.encode([columns[name] for name in spec.by]) for columns in read])
+            self.code = _joined([keys.encode([columns[name] for name in spec.by]) for columns in read])
             self.codes = len(keys)
         self._sequence: list[Ints] = []
         if spec.sequence is not None:
-            self._sequence = [np.concatenate([ordering(columns[spec.sequence], spec.sequence) for columns in read])]
+            self._sequence = [_joined([ordering(columns[spec.sequence], spec.sequence) for columns in read])]
 
     @staticmethod
     def of(question: _Question, given: list[pa.RecordBatch]) -> _Rows:
         spec = question.spec
         plan = Plan.of(spec, given[0].schema)
-        timed, at, count = [], [], 0
+        timed, at, count, whole = [], [], 0, True
         for batch in given:
             some = batch.select(spec.columns())
             valid = _with_time(spec, some, count)
-            timed.append(some if valid.size == len(some) else taken(some, valid))
-            at.append(valid + count)
-            count += len(batch)
-        places = np.concatenate(at)
-        return _Rows(spec, plan, timed, count, None if places.size == count else places)
+            timed.append(some if valid is None else taken(some, valid))
+            at.append(slice(count, count + len(batch)) if valid is None else valid + count)
+            count, whole = count + len(batch), whole and valid is None
+        return _Rows(spec, plan, timed, count, None if whole else np.r_[tuple(at)])
 
     def answered(self, question: _Question, threads: int) -> _Results:
         """All windows of these rows, by their codes."""
@@ -216,40 +217,51 @@ class _Rows:
         if self.keyed:
             data = data.append_column(question.code, array_of(self.code))
         if question.places:
-            data = data.append_column(question.place, array_of(self.place(True, True)))
+            data = data.append_column(question.place, array_of(self.place()))
         table = all_windows(data, question.coded, threads, policy=_AS_FOUND)
         several, code = len(question.spec.windows) > 1, question.code if self.keyed else None
         return _Results(table, self.measure, several, self.codes, code, question.first, question.last)
 
-    def place(self, per_key: bool, by_time: bool) -> Ints:
-        """Each row's place among all rows: sorted by key or not, then by (time, sequence, arrival) or by arrival."""
-        keys = [*self._sequence, self.time] if by_time else []
-        keys += [self.code] if per_key and self.keyed else []
-        return inverse(order_by(*keys)) if keys else np.arange(self.time.size)
+    def place(self) -> Ints:
+        """Each row's place among all rows, sorted by key, then by (time, sequence, arrival)."""
+        sizes = np.bincount(self.code, minlength=self.codes) if self.keyed else np.zeros(1, np.int64)
+        return self._before(True, True, np.cumsum(sizes) - sizes)
 
     def rank(self, per_key: bool, by_time: bool) -> Ints:
-        """How many rows of the same key, or of all keys, come before each row."""
-        place = self.place(per_key, by_time)
-        if not per_key or self.codes == 1:
-            return place
-        sizes = np.bincount(self.code, minlength=self.codes)
-        return place - (np.cumsum(sizes) - sizes).take(self.code)
+        """How many rows of the same key, or of all keys, come before each row, by (time, sequence, arrival) or by
+        arrival."""
+        return self._before(per_key, by_time, np.zeros(self.codes, np.int64))
 
-    def last_begun(self, place: Ints, windows: _Windows, begin: Ints, grouped: bool = True) -> Ints:
-        """For each row the last window of its key that begins at its place or before. -1: there is none."""
+    def _before(self, per_key: bool, by_time: bool, count: Ints) -> Ints:
+        order = sorting(*self._sequence, self.time) if by_time else None
+        out = np.empty(self.time.size, np.int64)
+        count_before(self.code if per_key else _ONE_KEY, np.empty(0, np.int64) if order is None else order, count, out)
+        return read_only(out)
+
+    def last_begun(self, place: Ints, windows: _Windows, end: Ints, more: int = 0, grouped: bool = True) -> Ints:
+        """For each row the last window of its key that begins at its place or before. -1: there is none, or it ends
+        there, at ``end + more``. No ``end``: it has none."""
         out = np.empty(place.size, np.int64)
-        code = self.code if grouped else alike(0, place.size)
-        bounds = windows.bounds if grouped else windows.bounds[[0, -1]]
-        last_begun(np.ascontiguousarray(code), place, bounds, begin, bounds[:-1].copy(), out)
+        code, bounds = (self.code, windows.bounds) if grouped else (_ONE_KEY, windows.bounds[[0, -1]])
+        last_begun(code, place, bounds, windows.begin, end, np.int64(more), bounds[:-1].copy(), out)
         return out
 
-    def spread(self, found: Ints) -> pa.Array:
-        """Spread what was found for these rows over all given rows. Null where nothing was found."""
+    def at_ranks(self, rank: Ints, windows: _Windows, window: RowCount) -> Ints:
+        """For each row its window of a number of rows. -1: there is none."""
+        out = np.empty(rank.size, np.int64)
+        less, rows = (window.n - 1, 1) if _makes(window) else (0, window.n)
+        at_ranks(self.code, rank, windows.bounds, *np.array([less, window.every, rows]), out)
+        return out
+
+    def spread(self, found: Ints) -> pa.Array | int:
+        """Spread what was found for these rows over all given rows. Null where nothing was found. A number: the rows
+        after the first so many have one window each, in order."""
         if self.at is not None:
             every = np.full(self.count, -1)
             every[self.at] = found
             found = every
-        return array_of(found, found < 0)
+        lag = int(lag_of(found))
+        return array_of(found, found < 0) if lag < 0 else lag
 
 
 @dataclass(frozen=True)
@@ -263,7 +275,7 @@ class _Windows:
 
     def words(self, column: str) -> Ints:
         words = self.results.words(column)
-        return words if self.at is None else words.take(self.at)
+        return words if self.at is None else read_only(words.take(self.at))
 
     def among_all(self, found: Ints) -> Ints:
         """Positions of windows of this type as positions among all results. -1: none."""
@@ -288,36 +300,32 @@ class _Results:
         """A column of times or of whole numbers."""
         array = one_piece(self.table[column])
         if column in ("window_start", "window_end"):
-            return self.measure.words(array)
-        return array.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            return read_only(self.measure.words(array))
+        array = array.fill_null(-1) if array.null_count else array
+        return read_only(array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
 
     def of(self, window: str, begin: str) -> _Windows:
         """The windows of one name, by code and then by the column ``begin``."""
         at: Ints | None = None
         if self.several:
             at = np.flatnonzero(pc.equal(self.table["window"], window).to_numpy())
-        begins, code = self.words(begin), None if self.code is None else self.words(self.code)
+        begins, code = self.words(begin), _ONE_KEY if self.code is None else self._codes(self.code)
         if at is not None:
-            begins, code = begins.take(at), None if code is None else code.take(at)
-        if not _ascends(begins, code):
-            order = order_by(begins) if code is None else _by_code(begins, code)
+            begins, code = begins.take(at), code.take(at) if code.size else code
+        if not ascends(code, read_only(begins)):
+            order = _by_code(begins, code) if code.size else order_by(begins)
             at, begins = order if at is None else at.take(order), begins.take(order)
-        sizes = np.array([begins.size]) if code is None else np.bincount(code, minlength=self.codes)
-        return _Windows(self, at, begins, np.append(0, np.cumsum(sizes)))
+        sizes = np.bincount(code, minlength=self.codes) if self.code is not None else np.array([begins.size])
+        return _Windows(self, at, read_only(begins), np.append(0, np.cumsum(sizes)))
+
+    def _codes(self, column: str) -> Codes:
+        return one_piece(self.table[column]).to_numpy().copy()
 
 
-def _by_code(begin: Ints, code: Ints) -> Ints:
+def _by_code(begin: Ints, code: Codes) -> Ints:
     """The order by code, then by ``begin``. Usually each code's windows come in order."""
     order = stable_order(code)
-    return order if _ascends(begin.take(order), code.take(order)) else order_by(begin, code)
-
-
-def _ascends(begin: Ints, code: Ints | None) -> bool:
-    """Whether rows are sorted by code, and by ``begin`` within a code."""
-    follows = begin[1:] >= begin[:-1]
-    if code is not None:
-        follows = (follows & (code[1:] == code[:-1])) | (code[1:] > code[:-1])
-    return bool(follows.all())
+    return order if ascends(code.take(order), read_only(begin.take(order))) else order_by(begin, code.astype(np.int64))
 
 
 def _makes(window: AnyWindow) -> bool:
@@ -339,29 +347,40 @@ def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints:
     begin = windows.begin
     if isinstance(window, RowCount):
         rank = rows.rank(window.per_key, not window.by_arrival)
-        place = rank + 1 if _makes(window) else rank
-        end = begin + 1 if _makes(window) else windows.words("rank_end")
-        found = _inside(place, rows.last_begun(place, windows, begin), end)
+        if window.per_key or not rows.keyed:
+            found = rows.at_ranks(rank, windows, window)
+        elif _makes(window):
+            found = rows.last_begun(read_only(rank + 1), windows, begin, 1)
+        else:
+            found = rows.last_begun(rank, windows, windows.words("rank_end"))
     elif isinstance(window, PerRow):
-        found = _inside(rows.time, rows.last_begun(rows.time, windows, begin), begin + 1)
+        found = rows.last_begun(rows.time, windows, begin, 1)
     elif isinstance(window, Frame):
-        place = rows.place(True, True)
-        found = rows.last_begun(place, windows, begin, grouped=False)
-        found = _inside(place, found, windows.words(windows.results.last) + 1)
-    else:
-        found = rows.last_begun(rows.time, windows, begin)
-        if isinstance(window, ContextFreeWindow):  # other types leave no row out, and may end at their last row's time
-            end = windows.words("window_end")
-            _check_apart(windows, begin, end, window)
-            found = _inside(rows.time, found, end)
+        found = rows.last_begun(rows.place(), windows, windows.words(windows.results.last), 1, grouped=False)
+    elif isinstance(window, ContextFreeWindow):
+        end = windows.words("window_end")
+        _check_apart(windows, begin, end, window)
+        found = rows.last_begun(rows.time, windows, end)
+    else:  # no row is left out, and windows may end at their last row's time
+        found = rows.last_begun(rows.time, windows, read_only(np.empty(0, np.int64)))
     return windows.among_all(found)
 
 
-def _inside(place: Ints, found: Ints, end: Ints) -> Ints:
-    """Set ``found`` to -1 for rows whose window ends before them."""
-    if end.size:
-        found[place >= end.take(found, mode="wrap")] = -1
-    return found
+def _joined(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _beside(answers: pa.ChunkedArray, at: pa.Array | int, rows: int) -> pa.Array | pa.ChunkedArray:
+    """The answers at these positions; or, one for each of the ``rows``, in order, behind so many nulls."""
+    if isinstance(at, int):
+        answers = answers.slice(0, rows - at)
+        if at == 0:
+            return answers
+        if pa.types.is_primitive(answers.type):
+            return pa.concat_arrays([pa.nulls(at, answers.type), *answers.chunks])
+        number = np.arange(-at, len(answers))
+        at = array_of(number, number < 0)
+    return some_of(answers, at)
 
 
 def _check_apart(windows: _Windows, begin: Ints, end: Ints, window: AnyWindow) -> None:
@@ -422,11 +441,11 @@ def _all_at_once(spec: Spec, **others: Any) -> Spec:
     return Spec(**(arguments | {"allowed_lateness": 0, "emit": "final", "trigger": None} | others))
 
 
-def _with_time(spec: Spec, batch: pa.RecordBatch, before: int) -> Ints:
-    """The positions of rows that have a time. ``before``: how many rows earlier batches have."""
+def _with_time(spec: Spec, batch: pa.RecordBatch, before: int) -> Ints | None:
+    """The positions of rows that have a time; None: all. ``before``: how many rows earlier batches have."""
     time = batch.column(str(spec.time))
     if not time.null_count:
-        return np.arange(len(batch))
+        return None
     valid = present(time)
     if spec.on_null_time == "error":
         raise ValueError(

@@ -131,7 +131,13 @@ class RangeBounds(NamedTuple):
 
 SUMS_F, SUMS_I = {kinds.BASIC_F, kinds.SUM_F}, {kinds.BASIC_I, kinds.SUM_I}
 EXTREMES = {kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES}
-DENSE: Set[object] = {kinds.COUNT, kinds.MOMENTS, *SUMS_F, *SUMS_I, *EXTREMES}  # lanes that can be answered from dense columns
+DENSE: Set[object] = {
+    kinds.COUNT,
+    kinds.MOMENTS,
+    *SUMS_F,
+    *SUMS_I,
+    *EXTREMES,
+}  # lanes that can be answered from dense columns
 
 
 @dataclass(frozen=True)

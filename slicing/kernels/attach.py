@@ -1,20 +1,27 @@
-"""The window of each row, among windows of a key that do not overlap."""
+"""The window of each row, among windows of a key that do not overlap. ``code`` is the key of each row; empty: all rows
+have one key. The windows of key ``c`` are ``bounds[c] : bounds[c + 1]``, ascending by their begin."""
 
 import numpy as np
 
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.search import first_above
 
 
-@kernel
-def last_begun(code, place, bounds, begin, hint, out):
-    """For each row, the last window of its key that begins at the row's place or before; -1 if there is none.
+@helper
+def key_at(code, i):
+    return np.uint64(code[i]) if code.size else np.uint64(0)
 
-    The windows of key ``c`` are ``bounds[c] : bounds[c + 1]``, ascending by ``begin``. ``hint`` holds for each key the
-    window found last: rows in order find their window there or next to it, other rows by binary search.
+
+@kernel
+def last_begun(code, place, bounds, begin, end, more, hint, out):
+    """For each row, the last window of its key that begins at the row's place or before; -1 if there is none, or if it
+    ends there: at ``end + more``. No ``end``: windows have no end.
+
+    ``hint`` holds for each key the window found last: rows in order find their window there or next to it, other rows
+    by binary search.
     """
     for i in range(place.size):
-        c, at = np.uint64(code[i]), place[i]
+        c, at = key_at(code, i), place[i]
         low, high, near = bounds[c], bounds[c + np.uint64(1)], hint[c]
         if low == high or begin[np.uint64(low)] > at:
             out[i] = -1
@@ -26,4 +33,49 @@ def last_begun(code, place, bounds, begin, hint, out):
             if near + 1 < high and begin[np.uint64(near + 1)] <= at:
                 near = first_above(begin, at, near + 1, high) - 1
         hint[c] = near
-        out[i] = near
+        out[i] = near if end.size == 0 or at < end[np.uint64(near)] + more else -1
+
+
+@kernel
+def count_before(code, order, count, out):
+    """For each row, how many rows of its key come before it in ``order`` (empty: as they are), and ``count`` of its
+    key."""
+    for p in range(out.size):
+        i = order[p] if order.size else p
+        c = key_at(code, i)
+        out[np.uint64(i)] = count[c]
+        count[c] += 1
+
+
+@kernel
+def at_ranks(code, rank, bounds, less, every, rows, out):
+    """For each row its window, where each window of a key has ``rows`` ranks and begins ``every`` ranks after the one
+    before it: the one that holds the rank ``rank - less``. -1: there is none."""
+    for i in range(rank.size):
+        c, at = key_at(code, i), rank[i] - less
+        number = at // every
+        held = at >= 0 and at - number * every < rows and number < bounds[c + np.uint64(1)] - bounds[c]
+        out[i] = bounds[c] + number if held else -1
+
+
+@kernel
+def ascends(code, begin):
+    """Whether windows are sorted by key, and by ``begin`` within a key."""
+    for i in range(1, begin.size):
+        a, b = key_at(code, i - 1), key_at(code, i)
+        if b < a or (a == b and begin[i] < begin[i - 1]):
+            return False
+    return True
+
+
+@kernel
+def lag_of(found):
+    """How many rows come before the one that has the first window, if the rows from there on have one window each, in
+    order; otherwise -1."""
+    lag = 0
+    while lag < found.size and found[lag] < 0:
+        lag += 1
+    for i in range(lag, found.size):
+        if found[np.uint64(i)] != i - lag:
+            return -1
+    return lag
