@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -123,7 +123,9 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     for name, window in spec.windows.items():
         found = _window_of_each(rows, results.of(name, _begin(window, results)), window)
         answers = results.table.select(list(spec.aggs))
-        if isinstance(window, PerRow) and found.size and found.min() < 0:  # some ranges have no rows
+        if (
+            isinstance(window, PerRow) and not isinstance(found, int) and found.size and found.min() < 0
+        ):  # some ranges have no rows
             found[found < 0] = len(answers)
             answers = pa.concat_tables([answers, _of_no_rows(spec, given.schema)])
         at = rows.spread(found)
@@ -232,8 +234,16 @@ class _Rows:
         arrival."""
         return self._before(per_key, by_time, np.zeros(self.codes, np.int64))
 
+    @cached_property
+    def _by_time(self) -> Ints | None:
+        return sorting(*self._sequence, self.time)
+
+    def are_ranked(self, by_time: bool) -> bool:
+        """Whether all given rows have one key, and each has the rank of its position."""
+        return not self.keyed and self.at is None and (not by_time or self._by_time is None)
+
     def _before(self, per_key: bool, by_time: bool, count: Ints) -> Ints:
-        order = sorting(*self._sequence, self.time) if by_time else None
+        order = self._by_time if by_time else None
         out = np.empty(self.time.size, np.int64)
         count_before(self.code if per_key else _ONE_KEY, np.empty(0, np.int64) if order is None else order, count, out)
         return read_only(out)
@@ -253,9 +263,11 @@ class _Rows:
         at_ranks(self.code, rank, windows.bounds, *np.array([less, window.every, rows]), out)
         return out
 
-    def spread(self, found: Ints) -> pa.Array | int:
+    def spread(self, found: Ints | int) -> pa.Array | int:
         """Spread what was found for these rows over all given rows. Null where nothing was found. A number: the rows
         after the first so many have one window each, in order."""
+        if isinstance(found, int):
+            return found
         if self.at is not None:
             every = np.full(self.count, -1)
             every[self.at] = found
@@ -342,10 +354,12 @@ def _begin(window: AnyWindow, results: _Results) -> str:
     return "window_end" if _makes(window) else "window_start"
 
 
-def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints:
-    """For each row the position of its window among all results. -1 if it has none."""
+def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints | int:
+    """For each row the position of its window among all results. -1 if it has none. A number: as in ``_Rows.spread``."""
     begin = windows.begin
     if isinstance(window, RowCount):
+        if _makes(window) and windows.at is None and rows.are_ranked(not window.by_arrival):
+            return min(window.n - 1, rows.count)
         rank = rows.rank(window.per_key, not window.by_arrival)
         if window.per_key or not rows.keyed:
             found = rows.at_ranks(rank, windows, window)

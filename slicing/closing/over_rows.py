@@ -20,7 +20,7 @@ from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spa
 from slicing.columns.order import distinct
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
-from slicing.kernels.ranges import least_of, moments_of, sums_of
+from slicing.kernels.ranges import least_of, moments_of, numbers_of, sums_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import takes_any_ranges, tells_edges
@@ -130,6 +130,11 @@ class _OfRows(Column):
             held, floats = self.held(ranges), block.view(np.float64)
             bottom, _, first, last, *_ = ranges
             sums_of(held, bottom, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
+
+    def float_number(self, ranges: RangeBounds, mean: bool, out: Floats) -> None:
+        x = self.values(ranges)  # all of them count, as each range has a value (``always``)
+        bottom, _, first, last, *_ = ranges
+        numbers_of(x, bottom, first, last, np.empty((2, x.size)), mean, out)
 
     def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
         if 1 in self.words:

@@ -196,20 +196,27 @@ class Column:
         """A result that is a word (``BoundAggregate.number``)."""
         if word == 0:
             self.counts(ranges, out)
-        elif word in (kinds.TOTAL, kinds.MEAN):
-            total = out
-            if self.lane.kind in SUMS_F:
-                sums, total = np.empty((3, out.size)), out.view(np.float64)
-                self.sums_f(ranges, sums.view(np.int64).T)
-                np.add(sums[1], sums[2], out=total)
-            else:
-                self.total(ranges, out)
-            if word == kinds.MEAN:
-                count = np.empty(out.size, np.int64)
-                self.counts(ranges, count)
-                np.divide(total, count, out=out.view(np.float64))
-        else:
+        elif word not in (kinds.TOTAL, kinds.MEAN):
             self.extreme(word, ranges, out, True)
+        elif self.lane.kind in SUMS_F:
+            self.float_number(ranges, word == kinds.MEAN, out.view(np.float64))
+        else:
+            self.total(ranges, out)
+            if word == kinds.MEAN:
+                np.divide(out, self.counted(ranges), out=out.view(np.float64))
+
+    def float_number(self, ranges: RangeBounds, mean: bool, out: Floats) -> None:
+        """Sums or means of floats."""
+        sums = np.empty((3, out.size))
+        self.sums_f(ranges, sums.view(np.int64).T)
+        np.add(sums[1], sums[2], out=out)
+        if mean:
+            np.divide(out, self.counted(ranges), out=out)
+
+    def counted(self, ranges: RangeBounds) -> Ints:
+        count = np.empty(ranges.first.size, np.int64)
+        self.counts(ranges, count)
+        return count
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def at_ranks(code, rank, bounds, less, every, rows, out):
     before it: the one that holds the rank ``rank - less``. -1: there is none."""
     for i in range(rank.size):
         c, at = key_at(code, i), rank[i] - less
-        number = at // every
+        number = at if every == 1 else at // every
         held = at >= 0 and at - number * every < rows and number < bounds[c + np.uint64(1)] - bounds[c]
         out[i] = bounds[c] + number if held else -1
 

@@ -106,6 +106,15 @@ def least_of(x, fold, flip, unfold, bottom, first, last, in_order, room, out):
         size = np.int64(64) if r & 63 == 0 else size
 
 
+@helper
+def suffixes(x, a, b, room):
+    """room[:, c] = the sum of x[c : b] and its rounding errors, for c from a on."""
+    total, lost = 0.0, 0.0
+    for c in range(b - 1, a - 1, -1):
+        total, lost = summed(total, lost, x[c])
+        room[0, c], room[1, c] = total, lost
+
+
 @kernel
 def sums_of(x, bottom, first, last, room, total, lost):
     """The sums of the rows first[r] : last[r], and their rounding errors."""
@@ -114,10 +123,7 @@ def sums_of(x, bottom, first, last, room, total, lost):
     for r in range(first.size):
         a, b = first[r] - bottom, last[r] - bottom
         if a >= middle or a < low or b < reach:
-            back, less = 0.0, 0.0
-            for c in range(b - 1, a - 1, -1):
-                back, less = summed(back, less, x[c])
-                room[0, c], room[1, c] = back, less
+            suffixes(x, a, b, room)
             back, less = 0.0, 0.0
             low, middle, reach = a, b, b
         for c in range(reach, b):
@@ -125,6 +131,25 @@ def sums_of(x, bottom, first, last, room, total, lost):
         reach = b
         total[r], rest = summed(room[0, a], room[1, a], back)
         lost[r] = rest + less
+
+
+@kernel
+def numbers_of(x, bottom, first, last, room, mean, out):
+    """As ``sums_of``: the sums with their rounding errors, or the means of these rows."""
+    low, middle, reach = np.int64(0), np.int64(0), np.int64(0)
+    back, less = 0.0, 0.0
+    for r in range(first.size):
+        a, b = first[r] - bottom, last[r] - bottom
+        if a >= middle or a < low or b < reach:
+            suffixes(x, a, b, room)
+            back, less = 0.0, 0.0
+            low, middle, reach = a, b, b
+        for c in range(reach, b):
+            back, less = summed(back, less, x[c])
+        reach = b
+        total, rest = summed(room[0, a], room[1, a], back)
+        number = total + (rest + less)
+        out[r] = number / (b - a) if mean else number
 
 
 @helper
