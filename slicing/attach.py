@@ -123,9 +123,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     for name, window in spec.windows.items():
         found = _window_of_each(rows, results.of(name, _begin(window, results)), window)
         answers = results.table.select(list(spec.aggs))
-        if (
-            isinstance(window, PerRow) and not isinstance(found, int) and found.size and found.min() < 0
-        ):  # some ranges have no rows
+        if isinstance(found, np.ndarray) and isinstance(window, PerRow) and (found < 0).any():  # ranges without rows
             found[found < 0] = len(answers)
             answers = pa.concat_tables([answers, _of_no_rows(spec, given.schema)])
         at = rows.spread(found)
@@ -355,7 +353,7 @@ def _begin(window: AnyWindow, results: _Results) -> str:
 
 
 def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints | int:
-    """For each row the position of its window among all results. -1 if it has none. A number: as in ``_Rows.spread``."""
+    """For each row the position of its window among all results. -1: it has none. A number: as in ``_Rows.spread``."""
     begin = windows.begin
     if isinstance(window, RowCount):
         if _makes(window) and windows.at is None and rows.are_ranked(not window.by_arrival):
