@@ -9,7 +9,7 @@ import pytest
 
 from slicing.columns.order import order_of_most
 from slicing.columns.values import MANY_WORDS, TOP, float_words, word_floats
-from slicing.kernels.ranges import least_of
+from slicing.kernels.ranges import least_of, moments_of
 from slicing.kernels.rows import around, before_edges, recent
 
 ROWS = 5000
@@ -119,6 +119,44 @@ def test_the_least_of_ranges(name, form, most, width):
         expected = np.array([reduced(values[a:b]) for a, b in zip(first, last, strict=True)])
         found = {"floats": out.view(np.float64), "keys of floats": word_floats(out)}.get(form, out)
         np.testing.assert_array_equal(found, expected)
+
+
+def grouped(groups: list[np.ndarray]) -> list[np.ndarray]:
+    """The count, mean and squared deviations of each group."""
+    none = [np.array([len(group), 7.0, 7.0]) for group in groups]  # what a group without values has does not matter
+    some = [np.array([len(g), g.mean(), ((g - g.mean()) ** 2).sum()]) if len(g) else n for g, n in zip(groups, none)]
+    return list(np.array(some).T.copy())
+
+
+@pytest.mark.parametrize("width", [1, 7, 64, 700])
+@pytest.mark.parametrize("form", ["values", "groups", "some"])
+def test_the_moments_of_ranges(form, width):
+    """A value that leaves a range leaves no trace, however large it is."""
+    chance = np.random.default_rng(4)
+    sizes = {"values": np.ones(ROWS), "groups": chance.integers(1, 4, ROWS), "some": chance.integers(0, 3, ROWS)}[form]
+    ends = np.cumsum(sizes.astype(np.int64))
+    values = chance.normal(size=ends[-1]) + np.where(np.arange(ends[-1]) // 300 % 2, 1e9, 0)
+    values[chance.integers(0, values.size, 5)] = 1e160, -1e150, 1e100, np.inf, np.nan
+    with np.errstate(invalid="ignore", over="ignore"):
+        count, mean, squares = grouped(np.split(values, ends[:-1]))
+    if form == "values":
+        count, squares = np.empty((2, 0))
+    forward = [np.arange(ROWS) - width + 1, np.arange(0, ROWS, 3), np.repeat(np.arange(0, ROWS, 50), 70)]
+    for begin in (*forward, np.concatenate([np.arange(300), np.arange(500, 100, -7)]), chance.integers(0, ROWS, 300)):
+        first, last = np.maximum(begin, 0), np.clip(begin + width, 1, ROWS)
+        found = np.empty((2, first.size))
+        moments_of(count, mean, squares, np.int64(0), first, last, np.empty((3, ROWS)), *found)
+        for a, b, its_mean, its_squares in zip(first, last, *found, strict=True):
+            inside = values[ends[a - 1] if a else 0 : ends[b - 1]].astype(np.longdouble)
+            if not inside.size:
+                continue
+            with np.errstate(invalid="ignore"):
+                expected = inside.mean(), ((inside - inside.mean()) ** 2).sum()
+            if not np.isfinite(inside).all():
+                assert not np.isfinite([its_mean, its_squares]).any()
+            elif abs(inside).max() < 1e101:  # squares of what is larger may not fit a float
+                assert its_mean == pytest.approx(float(expected[0]), rel=1e-12, abs=1e-6)
+                assert its_squares == pytest.approx(float(expected[1]), rel=1e-9, abs=1e-12 * float(expected[0]) ** 2)
 
 
 def test_many_keys_are_the_floats_that_few_are():

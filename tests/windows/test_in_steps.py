@@ -112,11 +112,18 @@ def test_every_type(type: str, nulls: bool) -> None:
     data = pa.table({"t": time, "v": pa.array(x, mask=missing)})
     values = data["v"].to_pylist()
     for size, every in WINDOWS[TYPES.index(type) % 2 :: 2]:
-        spec = sl.Spec("t", {"w": sl.sliding(size, every=every)}, AGGS, watermark=sl.ordered())
+        aggs = AGGS | {"spread": sl.var("v", ddof=0)}
+        spec = sl.Spec("t", {"w": sl.sliding(size, every=every)}, aggs, watermark=sl.ordered())
         policy, took = watched(stepped=1, stepped_cells=1000)
         found = pushed(sl.Operator(spec, policy=policy), data, (700, 35, 1))
         assert "in steps" in took
         agree(rows_of(found), expected(time.tolist(), values, size, every))
+        for end, spread in zip(found["window_end"].to_pylist(), found["spread"].to_pylist(), strict=True):
+            last = end - BEGUN
+            held = [v for v in values[max(last - size, 0) : last] if v is not None]
+            assert (spread is None) == (not held)
+            if held:
+                assert spread == pytest.approx(float(np.var(np.array(held, np.longdouble))), rel=1e-9, nan_ok=True)
 
 
 @pytest.mark.parametrize("every", [1, 4])
