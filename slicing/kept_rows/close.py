@@ -78,7 +78,7 @@ class Due:
             cells = lift_rows(chosen.rows) if isinstance(chosen, PlainRows) else chosen.cells
             blocks = combined(plan, cells, f.first - low, f.last - low)
         window = alike(self.window, f.first.size)
-        ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
+        ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end]).T
         in_order = self.view.first.size == 1 and f.in_order
         return Answers(window, f.start, f.end, self.code(), blocks, in_order, ranks)
 

@@ -123,9 +123,8 @@ def test_the_least_of_ranges(name, form, most, width):
 
 def grouped(groups: list[np.ndarray]) -> list[np.ndarray]:
     """The count, mean and squared deviations of each group."""
-    none = [np.array([len(group), 7.0, 7.0]) for group in groups]  # what a group without values has does not matter
-    some = [np.array([len(g), g.mean(), ((g - g.mean()) ** 2).sum()]) if len(g) else n for g, n in zip(groups, none)]
-    return list(np.array(some).T.copy())
+    found = [(g.size, g.mean(), ((g - g.mean()) ** 2).sum()) if g.size else (0, 7, 7) for g in groups]  # 7: not read
+    return list(np.array(found, np.float64).T.copy())
 
 
 @pytest.mark.parametrize("width", [1, 7, 64, 700])

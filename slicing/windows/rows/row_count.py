@@ -204,8 +204,8 @@ class KeyRanks(BoundRowCount):
         if self.partial or not len(view.rows):
             return super().find(view, until)
         first, last, low = self._whole(view)
-        start, end = view.fact(SINCE)[first], view.time[last - 1]
-        return Found(None, first, last, view.group[first], start, end, end, low, low + self.n, in_order=True)
+        start, end = view.fact(SINCE).take(first), view.time.take(last - 1)
+        return Found(None, first, last, view.group.take(first), start, end, end, low, low + self.n, in_order=True)
 
     def steady(self, view: View) -> tuple[int, Ints, Ints] | None:
         """For one key whose windows lie ``every`` rows apart: the first window's position, and all starts and ends.
