@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.aggregates.aggregate import Aggregate, Formula
-from slicing.aggregates.builtin import count
+from slicing.aggregates.aggregate import Aggregate
 from slicing.closing.output import tables_of
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.arrow_io import gathered, one_piece
@@ -20,10 +18,9 @@ from slicing.columns.dictionaries import unified, whole
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import batches, is_held
-from slicing.columns.values import NOWHERE, plain
+from slicing.columns.values import plain
 from slicing.columns.wanted import Bounds, Wanted
-from slicing.kernels.slice import scan
-from slicing.lifecycle.state import State
+from slicing.held import windows_of
 from slicing.operator import Operator
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
@@ -31,16 +28,10 @@ from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import check_parts, over_parts, part_name, spec_of
 from slicing.query.spec import Spec
 from slicing.system.arguments import says_arguments, yes_or_no
-from slicing.system.arrays import Ints
-from slicing.system.frozen_map import FrozenMap
 from slicing.system.progress import counted
 from slicing.system.threads import MOST_THREADS, cores
 from slicing.times.measure import Measure
-from slicing.windows.bounds import BEGIN, LIMIT
-
-GROWS_TO = 3  # a piece may grow to this many times its wanted rows to reach the end of a slice
-DENSE = 16  # rows per cell: with more, few cells are held, and pushing in pieces costs more than it saves
-FIRST_ROWS = 1 << 14  # these rows tell whether pieces may pay; pushing more separately costs 7 % at 20 rows a slice
+from slicing.windows.bounds import BEGIN
 
 
 @says_arguments
@@ -134,7 +125,6 @@ def all_windows(
 def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operator, progress: bool) -> pa.Table:
     """The windows of all batches that are ``found`` in the data."""
     spec, policy = operator.spec, operator._policy
-    closed: list[pa.Table] = []
     if is_held(data):
         held = list(found)
         found = iter(held)
@@ -143,9 +133,10 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
         few = any(len(batch) < policy.gathered_rows for batch in held[:-1])
         large = sum(map(len, held)) >= 2 * policy.push_rows and not few
         if large and not progress and isinstance(spec.time, str):
-            closed, found = _piece_by_piece(operator, held, policy.push_rows), iter(())
+            return unified(windows_of(operator, held))
     if progress:
         found = counted(found, getattr(data, "num_rows", None))
+    closed: list[pa.Table] = []
     for first in found:  # with all its columns, so that an error can name them
         closed.append(operator.push(first).windows)
         break
@@ -156,143 +147,6 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
     if closed:
         windows = unified(pa.concat_tables([*closed, windows]))
     return windows
-
-
-def _piece_by_piece(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> list[pa.Table]:
-    """Push rows that are all in memory, ``rows`` at a time. Their order tells which windows no later row belongs to, so
-    windows close on the way. Returns the windows closed so far; none if closing before the end does not pay.
-
-    Windows emitted on the way need not be held, nor sorted in the end. 5 M rows that become 5 M results: 1.4 s of CPU
-    with cells of all rows, most of it for memory that is touched once; 0.5 s with cells of a piece at a time. 10 M rows
-    kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
-    """
-    if _may_pay(operator, held[0].slice(0, FIRST_ROWS)):
-        plan = Plan.of(operator.spec, held[0].schema, policy=operator._policy)
-        pieces = list(_pieces(plan, held, rows)) if _end_slices(plan, held, rows) else []
-        until = _least_to_come(plan, pieces)
-        if until is not None:
-            operator.push(pieces[0])
-            state = operator._state
-            assert state is not None
-            if plan.keeps_rows or _many_results(state, pieces[0].num_rows):
-                closed = [operator._advance(int(until[0])).windows]
-                for piece, upto in zip(pieces[1:], until[1:], strict=True):
-                    operator._upto = int(upto)
-                    closed.append(operator.push(piece).windows)
-                return closed
-            held = [held[0].slice(pieces[0].num_rows), *held[1:]]
-    for batch in held:
-        operator.push(batch)
-    return []
-
-
-def _end_slices(plan: Plan, held: Sequence[pa.RecordBatch], rows: int) -> bool:
-    """Whether most pieces of so many rows end a slice, by their first times. If they do not, cells of one slice would
-    be merged again with each piece (1 M keys, without this: 7 -> 15 M rows/s)."""
-    if not plan.keeps_slices:
-        return True
-    times = [_times(plan, batch) for batch in held]
-    begun = np.concatenate([NOWHERE, *(some[::rows] for some in times if some is not None)])
-    over = plan.edges.next_live(begun[:-1], BEGIN) <= begun[1:]
-    return bool(2 * np.count_nonzero(over) >= over.size)
-
-
-def _pieces(plan: Plan, held: Sequence[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Cut the data into pieces of ``rows`` rows. If the end of a slice is near, a piece goes on to it: two pieces with
-    rows of one slice would both have cells of its keys. 100 k keys, a million rows a slice: 27 -> 17 ns a row."""
-    for batch in held:
-        times = _times(plan, batch) if plan.keeps_slices else None
-        size, at = batch.num_rows, 0
-        while at < size:
-            end = min(at + rows, size)
-            if times is not None and times.size == size and end < size:
-                most = min(at + GROWS_TO * rows, size)
-                found = _first_from(times[end:most], int(plan.edges.next_live(times[end - 1 : end], BEGIN)[0]))
-                if found is not None:
-                    end += found
-                elif most == size:
-                    end = size
-            yield batch.slice(at, end - at)
-            at = end
-
-
-def _first_from(times: Ints, edge: int) -> int | None:
-    """The place of the first time from an edge on. It is mostly near."""
-    at, rows = 0, FIRST_ROWS
-    while at < times.size:
-        come = times[at : at + rows] >= edge
-        if come.any():
-            return at + int(come.argmax())
-        at, rows = at + rows, 2 * rows
-    return None
-
-
-def _may_pay(operator: Operator, first: pa.RecordBatch) -> bool:
-    """Whether it is worth looking at more than the first rows: rows have to be sorted, or there are many results. A
-    separate operator counts results, so that a user's functions see each row once."""
-    plan = Plan.of(operator.spec, first.schema, policy=operator._policy)
-    if not _gives_in_order(plan):
-        return False
-    if plan.keeps_rows:
-        return _sorts_rows(plan, first)
-    counts: FrozenMap[Formula] = FrozenMap(dict.fromkeys(operator.spec.aggs, count()))
-    looked = Operator(replace(operator.spec, aggs=counts), policy=operator._policy)
-    looked.push(first)
-    return looked._state is not None and _many_results(looked._state, first.num_rows)
-
-
-def _gives_in_order(plan: Plan) -> bool:
-    """Whether each window is emitted once, when the watermark passes its end, so that windows come in order of their
-    ends."""
-    if plan.fill or plan.full or plan.idle is not None or plan.spec.emit != "final" or plan.spec.trigger is not None:
-        return False
-    if plan.keeps_slices:
-        return plan.cells.a_cell_a_key and not plan.keeps_rows
-    return all(window.closes_at_end for window in plan.bound_rows.values())
-
-
-def _many_results(state: State, rows: int) -> bool:
-    return len(state.store) * DENSE > rows
-
-
-def _sorts_rows(plan: Plan, first: pa.RecordBatch) -> bool:
-    """Whether rows are kept that have to be sorted by key or by time. Other kept rows are read in place."""
-    times = _times(plan, first)
-    return bool(plan.spec.by) or (times is not None and bool((times[1:] < times[:-1]).any()))
-
-
-def _times(plan: Plan, piece: pa.RecordBatch) -> Ints | None:
-    """The times that are not null. None if the data does not have them as they are needed."""
-    measure, name = plan.measure, plan.spec.time
-    if not isinstance(name, str) or measure.is_uint64:
-        return None
-    column = piece.column(name)
-    return measure.words(column.drop_null() if column.null_count else column)
-
-
-def _least_to_come(plan: Plan, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
-    """For each piece the earliest time of all later pieces. None if there are no pieces, or if rows are in no order."""
-    if not pieces:
-        return None
-    low, high = np.full((2, len(pieces) + 1), LIMIT)
-    for i, piece in enumerate(pieces):
-        times = _times(plan, piece)
-        if times is None:
-            return None
-        if times.size:
-            low[i], high[i] = _extremes(times, plan.policy.block)
-    to_come = np.minimum.accumulate(low[::-1])[::-1]
-    near = to_come[2:] >= high[:-2]  # rows come at most one piece late
-    if 2 * np.count_nonzero(near) < near.size:
-        return None
-    return to_come[1:]
-
-
-def _extremes(times: Ints, block: int) -> tuple[int, int]:
-    """The earliest and the latest time: read once from memory, 10 M rows 7 -> 4 ms."""
-    lows, highs = np.empty((2, -(-times.size // block)), np.int64)
-    scan(times, block, lows, highs)
-    return int(lows.min()), int(highs.max())
 
 
 def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | None:

@@ -30,7 +30,7 @@ LAYERS = [
     ["push"],
     ["marked", "max_bytes", "wrong_clock"],
     ["operator"],
-    ["exchange", "joins"],
+    ["exchange", "held", "joins"],
     ["api", "explain", "replay"],
     ["attach", "command_line", "plot"],
     ["pandas", "polars", "__main__"],

@@ -15,7 +15,7 @@ from slicing.cells.lists import Picked
 from slicing.columns import values as v
 from slicing.columns.values import ValueType
 from slicing.kernels import holistic as k
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import Array, Ints, Mask
 
 BUCKETS = 4096  # at most so many buckets
 VISITS = 256  # visits of each value to a window, from which on values are ranked
@@ -77,7 +77,7 @@ class Windows:
         """Whether it costs less to rank all values than to visit the slices of each window."""
         return int((self.last - self.first).sum()) > VISITS * self.value.size
 
-    def ranks(self) -> tuple[Ints, Ints, list[Ints]]:
+    def ranks(self) -> tuple[Ints, Ints, list[Array]]:
         """The different values, ascending, the rank of each value among them, and room to count rows by rank and to
         mark ranks (``kernels.holistic.mark``)."""
         if not self._ranks:

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
-from slicing.api import _pieces, all_windows
+from slicing.api import all_windows
 from slicing.closing.wide import widened
+from slicing.held import _pieces
 from slicing.lifecycle.state import forget
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
