@@ -81,6 +81,7 @@ class Lists:
 
 
 SHARED = 16  # cells of windows for each cell, from which on windows share the lists of several cells
+CUT = 4  # times as many items as its list keeps, that a window needs for it
 
 
 @dataclass(frozen=True)
@@ -303,7 +304,9 @@ def first_rows_of(block: Lists | Picked, kind: Bounded) -> Lists:
     5 rows of the last 1000 at each of 80,000 rows, with other columns: 20 -> 1 s, and 6 GB -> 0.4 GB at the peak."""
     picked = Picked.of(block)
     sizes, cells = picked.last - picked.first, len(picked.lists)
-    if int(sizes.sum()) <= SHARED * cells:
+    at = picked.lists.whole().at
+    items = int((at[picked.last] - at[picked.first]).sum())
+    if int(sizes.sum()) <= SHARED * cells or items <= CUT * kind.most * len(picked):
         return kind.cut(rows_of(picked, kind))
     lists, at = kind.cut(picked.lists.whole()), picked.first.copy()
     found = Lists(np.zeros(len(picked) + 1, np.int64), np.empty((0, kind.words), np.int64))
