@@ -24,12 +24,14 @@ from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import present
 from slicing.columns.dictionaries import some_of
-from slicing.columns.frames import check_returns, given_back
+from slicing.columns.frames import check_returns, given_back, with_beside
 from slicing.columns.keys import KeyTable
 from slicing.columns.names import free
 from slicing.columns.order import order_by, sorting, stable_order
 from slicing.columns.sources import batches
 from slicing.columns.values import ordering, taken
+from slicing.columns.wanted import ALL as ALL_COLUMNS
+from slicing.columns.wanted import Wanted
 from slicing.kernels.attach import ascends, at_ranks, count_before, lag_of, last_begun
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
@@ -113,30 +115,25 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     for name, window in spec.windows.items():
         _check_window(name, window)
     kind = check_returns(returns, data)
-    batches_given = list(batches(data))
+    beside = returns == "same" and kind in ("pandas", "polars")  # the frame keeps its columns as they are
+    batches_given = list(batches(data, Wanted(spec.columns()) if beside else ALL_COLUMNS))
     given = pa.Table.from_batches(batches_given)
-    names = _new_columns(spec, given.column_names)
+    names = _new_columns(spec, list(map(str, data.columns)) if beside else given.column_names)  # type: ignore[attr-defined]
     question = _Question.of(spec)
-    sources: dict[str, Sequence[str]] = {name: (name,) for name in given.column_names}
     rows = _Rows.of(question, batches_given)
     results = rows.answered(question, threads)
+    found: dict[str, pa.Array | pa.ChunkedArray] = {}
+    sources: dict[str, Sequence[str]] = {}
     for name, window in spec.windows.items():
-        found = _window_of_each(rows, results.of(name, _begin(window, results)), window)
-        answers = results.table.select(list(spec.aggs))
-        if isinstance(found, np.ndarray) and isinstance(window, PerRow) and (found < 0).any():  # ranges without rows
-            found[found < 0] = len(answers)
-            answers = pa.concat_tables([answers, _of_no_rows(spec, given.schema)])
-        at = rows.spread(found)
-        for agg in spec.aggs:
-            given = given.append_column(names[name, agg], _beside(answers[agg], at, rows.count))
-            sources[names[name, agg]] = spec.aggs[agg].gives()
-    back = given_back(given, kind, (data, sources))
-    if kind == "pandas" and returns == "same":
-        own = list(data.columns)  # type: ignore[attr-defined]
-        if not all(isinstance(name, str) for name in own):  # Arrow has only strings
-            back.columns = [*own, *back.columns[len(own) :]]
-        back.index = data.index  # type: ignore[attr-defined]
-    return back
+        at, answers = _answer_of_each(rows, results, name, window, given.schema)
+        for agg, column in names[name].items():
+            found[column] = _beside(answers[agg], at, rows.count)
+            sources[column] = spec.aggs[agg].gives()
+    if beside:
+        return with_beside(data, given_back(pa.table(found), kind, (data, sources)))
+    for column, answer in found.items():
+        given = given.append_column(column, answer)
+    return given_back(given, kind, (data, {name: (name,) for name in given.column_names} | sources))
 
 
 @dataclass(frozen=True)
@@ -185,7 +182,7 @@ class _Rows:
 
     def __init__(self, spec: Spec, plan: Plan, timed: list[pa.RecordBatch], count: int, at: Ints | None) -> None:
         """``at``: which of the ``count`` given rows these are. None: all of them."""
-        self.columns, self.count, self.at, self.measure = timed, count, at, plan.measure
+        self.spec, self.columns, self.count, self.at, self.measure = spec, timed, count, at, plan.measure
         read = [plan.columns.of(batch)[1] for batch in timed]
         self.time = read_only(_joined([plan.measure.words(columns[str(spec.time)]) for columns in read]))
         self.code = _ONE_KEY
@@ -352,6 +349,19 @@ def _begin(window: AnyWindow, results: _Results) -> str:
     return "window_end" if _makes(window) else "window_start"
 
 
+def _answer_of_each(
+    rows: _Rows, results: _Results, name: str, window: AnyWindow, schema: pa.Schema
+) -> tuple[pa.Array | int, pa.Table]:
+    """For each given row the position of its answer, as ``_Rows.spread`` tells, and the answers."""
+    spec = rows.spec
+    found = _window_of_each(rows, results.of(name, _begin(window, results)), window)
+    answers = results.table.select(list(spec.aggs))
+    if isinstance(found, np.ndarray) and isinstance(window, PerRow) and (found < 0).any():  # ranges without rows
+        found[found < 0] = len(answers)
+        answers = pa.concat_tables([answers, _of_no_rows(spec, schema)])
+    return rows.spread(found), answers
+
+
 def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints | int:
     """For each row the position of its window among all results. -1: it has none. A number: as in ``_Rows.spread``."""
     begin = windows.begin
@@ -467,16 +477,17 @@ def _with_time(spec: Spec, batch: pa.RecordBatch, before: int) -> Ints | None:
     return np.flatnonzero(valid)
 
 
-def _new_columns(spec: Spec, taken_names: list[str]) -> dict[tuple[str, str], str]:
+def _new_columns(spec: Spec, taken_names: list[str]) -> dict[str, dict[str, str]]:
     """The name of each new column, by window and aggregate."""
     several = len(spec.windows) > 1
-    names = {(w, agg): f"{agg}_{w}" if several else agg for w in spec.windows for agg in spec.aggs}
+    names = {w: {agg: f"{agg}_{w}" if several else agg for agg in spec.aggs} for w in spec.windows}
     seen = set(taken_names)
-    for (window, agg), name in names.items():
-        if name in seen:
-            what = f"aggs has {agg!r}" + (f", which windows[{window!r}] makes {name!r}" if several else "")
-            raise ValueError(f"{what}: the result has a column of this name already; choose another name")
-        seen.add(name)
+    for window, columns in names.items():
+        for agg, name in columns.items():
+            if name in seen:
+                what = f"aggs has {agg!r}" + (f", which windows[{window!r}] makes {name!r}" if several else "")
+                raise ValueError(f"{what}: the result has a column of this name already; choose another name")
+            seen.add(name)
     return names
 
 

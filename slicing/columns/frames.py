@@ -52,6 +52,16 @@ def given_back(table: pa.Table, kind: str, *origins: Origin) -> Any:
     return _pandas(table, origins) if kind == "pandas" else _polars(table, kind, origins)
 
 
+def with_beside(frame: Any, columns: Any) -> Any:
+    """A frame of pandas or Polars with further columns, given as such a frame. Its own columns stay as they are."""
+    if hasattr(frame, "hstack"):
+        return frame.hstack(columns.get_columns())
+    found = frame.assign(**{name: columns[name].array for name in columns})
+    if frame.columns.nlevels > 1:  # their names have as many parts then, which those of aggregates have not
+        found.columns = [*frame.columns, *columns]
+    return found
+
+
 def _of_sources(origins: Sequence[Origin], types_of: Callable[[object], Mapping[Any, Any]]) -> dict[str, list[Any]]:
     """For a column of the result, the types of its sources. None for a source that ``types_of`` its data lacks."""
     found = defaultdict[str, list[Any]](list)

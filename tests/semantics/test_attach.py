@@ -371,3 +371,23 @@ def test_columns_of_the_data_may_have_any_name_and_type():
     )
     spec = sl.Spec("t", {"f": sl.frame("first", "first")}, {"last": sl.last("code")}, by=["place"])
     assert sl.attach(table, spec)["last"].to_pylist() == ["x", None]
+
+
+def test_a_frame_keeps_its_own_columns_as_they_are():
+    """Also those of which Arrow makes no column, its index, and what pandas notes about it."""
+    spec = sl.Spec("t", {"w": sl.tumbling(10), "x": sl.rows(2, every=1)}, {"n": sl.count(), "m": sl.mean("v")})
+    things = [object(), {1, 2}, "text", None]
+    frame = pd.DataFrame({"t": [1, 2, 11, 12], "v": [1.0, 3.0, 5.0, 7.0], "thing": things}, index=list("aabb"))
+    frame.attrs["unit"] = "ms"
+    found = sl.attach(frame, spec, returns="same")
+    assert found["thing"].tolist() == things and found.index.tolist() == list("aabb") and found.attrs == {"unit": "ms"}
+    assert found["n_w"].tolist() == [2, 2, 2, 2] and found["m_x"].tolist()[1:] == [2.0, 4.0, 6.0]
+    assert list(frame.columns) == ["t", "v", "thing"]  # the given frame has no more than before
+    found.loc[:, "v"] = 0.0
+    assert frame["v"].tolist() == [1.0, 3.0, 5.0, 7.0]
+
+    frame = pl.DataFrame({"t": [1, 2, 11, 12], "v": [1.0, 3.0, 5.0, 7.0], "thing": pl.Series(things, dtype=pl.Object)})
+    found = sl.attach(frame, spec, returns="same")
+    assert found["thing"].to_list() == things and found["n_w"].to_list() == [2, 2, 2, 2]
+    with pytest.raises(ValueError, match="aggs has 'thing': the result has a column of this name already"):
+        sl.attach(frame, sl.Spec("t", {"w": sl.tumbling(10)}, {"thing": sl.count()}), returns="same")
