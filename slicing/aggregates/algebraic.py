@@ -58,9 +58,9 @@ def _sums(agg: Aggregate, value: ValueType) -> tuple[Lane, ...]:
     return (_values(agg, value),)
 
 
-def _is_narrow(value: ValueType) -> bool:
-    """Whether a sum of these values never overflows a word."""
-    return value.family in (INTEGER, UNSIGNED) and value.type.bit_width <= 32
+def _is_word(value: ValueType) -> bool:
+    """Whether these values, and sums of few of them, are integers of a word."""
+    return value.family == INTEGER or (value.family == UNSIGNED and value.type.bit_width <= 32)
 
 
 TOTAL = frozenset({0, 1, 2})  # the words of a BASIC partial that hold its count and its sum
@@ -102,7 +102,7 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
         return Lowered(array.view(value.type) if value.family == DURATION else array, overflow)
 
     type = value.type if value.family == DURATION else pa.uint64() if unsigned else pa.int64()
-    return BoundAggregate(lanes, type, lower, TOTAL, kinds.TOTAL if _is_narrow(value) else None)
+    return BoundAggregate(lanes, type, lower, TOTAL, kinds.TOTAL if _is_word(value) else None)
 
 
 def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
@@ -146,7 +146,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
         numbers = np.where(exact, total.low.view(np.int64).astype(np.float64), approximate)
         return _floats(b[0], _divide(numbers, b[0][:, 0]))
 
-    return BoundAggregate(lanes, pa.float64(), lower, TOTAL, kinds.MEAN if _is_narrow(value) else None)
+    return BoundAggregate(lanes, pa.float64(), lower, TOTAL, kinds.MEAN if _is_word(value) else None)
 
 
 def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:

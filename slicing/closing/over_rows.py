@@ -117,6 +117,10 @@ class _OfRows(Column):
     def always(self, ranges: RangeBounds) -> bool:
         return self.valid is ALL_VALID
 
+    def largest(self, ranges: RangeBounds) -> int:
+        x = self.values(ranges)
+        return max(-int(x.min()), int(x.max()))
+
     def counts(self, ranges: RangeBounds, out: Ints) -> None:
         if self.valid is not ALL_VALID:
             out[:] = differences(self.valid[ranges.bottom : ranges.top].astype(np.int64), ranges)

@@ -151,6 +151,18 @@ class Column:
         """Whether each of these ranges has a value."""
         raise NotImplementedError
 
+    def gives(self, word: int, ranges: RangeBounds) -> bool:
+        """Whether each of these ranges has a value, and a result that is a word (``number``) fits in any case."""
+        if not self.always(ranges):
+            return False
+        if word not in (kinds.TOTAL, kinds.MEAN) or self.lane.kind not in SUMS_I:
+            return True
+        return self.largest(ranges) * int((ranges.last - ranges.first).max(initial=0)) < 1 << 63
+
+    def largest(self, ranges: RangeBounds) -> int:
+        """A bound of the magnitudes of the integers in these ranges."""
+        raise NotImplementedError
+
     def counts(self, ranges: RangeBounds, out: Ints) -> None:
         """How many values each range has."""
         raise NotImplementedError
@@ -236,10 +248,10 @@ class RangePartials:
 
     def numbers(self, wanted: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
         """Words of columns as result columns, each written once in its final place (floats as numbers, not as keys).
-        None if a range may have no value."""
+        None if a range may have no value, or a sum may not fit."""
         found = [room(len(self), type) for _, _, type in wanted]
         for piece, ranges in self._pieces():
-            if not all(self.columns[at].always(ranges) for at, _, _ in wanted):
+            if not all(self.columns[at].gives(word, ranges) for at, word, _ in wanted):
                 return None
             for (at, word, type), out in zip(wanted, found, strict=True):
                 into = out[piece] if type.itemsize == 8 else np.empty(ranges.first.size, np.int64)

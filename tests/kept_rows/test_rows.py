@@ -515,6 +515,8 @@ def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, pi
         "t": pa.array(np.cumsum(chance.integers(0, 3, rows))),
         "g": pa.array(np.where(np.arange(rows) % 900 < 500, np.nan, floats) * chance.integers(-1, 2, rows)),
         "e": pa.array(chance.normal(size=rows) + np.where(np.arange(rows) // 500 % 2, 1e6, 0)),
+        "l": pa.array(chance.integers(-(2**40), 2**40, rows)),
+        "m": pa.array(np.where(np.arange(rows) // 700 == 2, 2**62, -(2**61)) + chance.integers(0, 9, rows)),
         "j": pa.array(chance.integers(-(2**31), 2**31, rows).astype(np.int32)),
         "when": pa.array(chance.integers(-(2**62), 2**62, rows)).cast(pa.timestamp("us")),
     }
@@ -530,15 +532,9 @@ def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, pi
     }
     finite = {"total": sl.sum("e"), "mean": sl.mean("e"), "spread": sl.std("e")}
     plain = {"n": sl.count(), "low": sl.min("g"), "high": sl.max("g"), "first": sl.min("when"), "last": sl.max("when")}
-    several = (
-        aggs,
-        {"low": sl.min("f")},
-        {"high": sl.max("i")},
-        {"total": sl.sum("f")},
-        {"mean": finite["mean"]},
-        finite,
-        plain,
-    )
+    alone = ({"low": sl.min("f")}, {"high": sl.max("i")}, {"total": sl.sum("f")}, {"mean": sl.mean("e")})
+    whole = [{"total": sl.sum(column), "mean": sl.mean(column)} for column in "lmj"]
+    several = (aggs, *alone, *whole, finite, plain)
     for chosen in (*several, plain | {"seen": sl.count("f")}, plain | {"low": sl.min("j")}, {"high": sl.max("u")}):
         spec = sl.Spec("t", {"w": window}, chosen, by=by, watermark=sl.ordered(), on_overflow="null")
         told = []

@@ -105,6 +105,10 @@ class _OfCells(Column):
     def always(self, ranges: RangeBounds) -> bool:
         return bool(self.word(0, ranges).min() > 0)
 
+    def largest(self, ranges: RangeBounds) -> int:
+        high = self.word(2, ranges)
+        return max(-int(high.min()), int(high.max()) + 1) << 32
+
     def counts(self, ranges: RangeBounds, out: Ints) -> None:
         totals(self.word(0, ranges), 0, -1, ranges, out)
 
