@@ -84,7 +84,8 @@ def _polars(table: pa.Table, kind: str, origins: Sequence[Origin]) -> Any:
     if texts:
         types = _of_sources(origins, _enums)
         enums = {name: _of_all(types[name]) for name in texts if name in types}
-        frame = frame.cast({name: enum for name, enum in enums.items() if enum is not None})
+        cast = {name: enum for name, enum in enums.items() if enum is not None}
+        frame = frame.cast(cast) if cast else frame  # Polars runs a query for no column, too
     return frame.lazy() if kind == "lazy" else frame
 
 
