@@ -37,6 +37,7 @@ BLOCK = 4096  # rows whose earliest and latest time tell which periods they are 
 TOGETHER = 64  # blocks that a thread looks at in one call
 SHARED = 8  # at most one row in so many is in two periods, or in a block whose rows have to be chosen
 FEW_ROWS = 32  # rows a cell: with more, it pays more that threads share the rows of a push
+MANY_THREADS = 4  # so many wait longer for the one that merges what they share
 PROBED = 1 << 17  # rows whose cells are counted
 APPROXIMATE = {"approx_quantile", "heavy_hitters", "sample"}  # how the rows are cut may change them a little
 
@@ -96,10 +97,14 @@ def _of_periods(plan: Plan, periods: list[_Period], operator: Callable[[], Opera
 
 def _periods(operator: Operator, plan: Plan, held: Sequence[pa.RecordBatch]) -> list[_Period]:
     """A period for each thread. None if the windows depend on more than the rows between two times, or if it does not
-    pay: if there are few cells (then threads share the rows of each push), or if many rows would be in two periods."""
+    pay: if few threads share few cells (then they share the rows of each push), or if many rows would be in two
+    periods."""
     total = sum(map(len, held))
     count = min(plan.policy.threads, total // plan.policy.period_rows)
-    if count < 2 or not _are_apart(plan) or not _has_many_cells(operator, plan, held[0].slice(0, PROBED)):
+    if count < 2 or not _are_apart(plan):
+        return []
+    many = plan.spec.by and count >= MANY_THREADS
+    if not many and not _has_many_cells(operator, plan, held[0].slice(0, PROBED)):
         return []
     times = [_times(plan, batch) for batch in held]
     known = [some for some, batch in zip(times, held, strict=True) if some is not None and some.size == len(batch)]

@@ -32,7 +32,8 @@ class LazyBlocks(Protocol):
         """The partials of all windows."""
 
     def numbers(self, wanted: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
-        """Words of lanes as result columns of the given types. None if a range may have no value."""
+        """Words of lanes as result columns of the given types. None if a range may have no value, or
+        a sum may not fit."""
 
 
 @dataclass(eq=False)

@@ -57,8 +57,8 @@ class Gathered:
             forms = np.array([_form(lane.kind, word) for word in words.tolist()], np.int64)
             columns, done = table_room(len(of_lane), len(self)), 0
             for blocks, order in self.parts if of_lane else ():
-                empty = gather_numbers(blocks[at], order, words, forms, columns, np.int64(done))
-                if empty and lane.kind != kinds.COUNT:
+                unfit = gather_numbers(blocks[at], order, words, forms, columns, np.int64(done))
+                if unfit and lane.kind != kinds.COUNT:
                     return None
                 done += order.size
             for i, column in zip(of_lane, columns, strict=True):

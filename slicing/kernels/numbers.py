@@ -4,7 +4,7 @@ import numpy as np
 
 from slicing.kernels.cells import NEAR
 from slicing.kernels.combine import LOW, SHIFT
-from slicing.kernels.floats import floats, order_key
+from slicing.kernels.floats import SIGN, floats, order_key
 from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import fetch
 
@@ -13,26 +13,26 @@ WORD, KEY, SUM_I, SUM_F, MEAN_I, MEAN_F = range(6)  # word, float of a key, sum 
 
 @kernel(error_model="numpy")
 def gather_numbers(cells, order, words, forms, columns, done):
-    """columns[k, done + i] = the number that the ``words`` of cell ``order[i]`` give. Returns the number of cells
-    without a value.
+    """columns[k, done + i] = the number that the ``words`` of cell ``order[i]`` give. Returns how many
+    of the cells have no value, or a sum that does not fit a word.
 
     Number by number of so many cells that they stay in the nearest cache, while the next ones are fetched: four numbers
     of 1 M cells 14 -> 6 ns a cell in groups of 1000, one number 13 -> 3 (loaded machine).
     """
-    last, empty = cells[:, cells.shape[1] - 1], np.int64(0)
+    last, unfit = cells[:, cells.shape[1] - 1], np.int64(0)
     for start in range(0, order.size, NEAR):
         stop = min(start + NEAR, order.size)
         for i in range(start, stop):
             fetch(cells, last, order, i + NEAR)
-            empty += cells[np.uint64(order[i]), 0] == 0
+            unfit += cells[np.uint64(order[i]), 0] == 0
         for k in range(words.size):
-            _numbers(cells, order[start:stop], words[k], forms[k], columns[k, done + start : done + stop])
-    return empty
+            unfit += _numbers(cells, order[start:stop], words[k], forms[k], columns[k, done + start : done + stop])
+    return unfit
 
 
 @kernel(error_model="numpy")
 def _numbers(cells, order, word, form, column):
-    partials, numbers, w = floats(cells), floats(column), np.uint64(word)
+    partials, numbers, w, beyond = floats(cells), floats(column), np.uint64(word), np.int64(0)
     if form == WORD:
         for i in range(order.size):
             column[np.uint64(i)] = cells[np.uint64(order[np.uint64(i)]), w]
@@ -50,11 +50,16 @@ def _numbers(cells, order, word, form, column):
     elif form == SUM_I:
         for i in range(order.size):
             c = np.uint64(order[np.uint64(i)])
-            column[np.uint64(i)] = (cells[c, 2] << SHIFT) + cells[c, 1]
+            total = (cells[c, 2] << SHIFT) + cells[c, 1]
+            column[np.uint64(i)] = total
+            beyond += (cells[c, 2] + (cells[c, 1] >> SHIFT)) >> SHIFT != total >> SIGN
     else:
         for i in range(order.size):
             c = np.uint64(order[np.uint64(i)])
-            numbers[np.uint64(i)] = ((cells[c, 2] << SHIFT) + cells[c, 1]) / cells[c, 0]
+            total = (cells[c, 2] << SHIFT) + cells[c, 1]
+            numbers[np.uint64(i)] = total / cells[c, 0]
+            beyond += (cells[c, 2] + (cells[c, 1] >> SHIFT)) >> SHIFT != total >> SIGN
+    return beyond
 
 
 @kernel

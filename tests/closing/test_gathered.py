@@ -16,6 +16,7 @@ from slicing.query.policy import Policy
 BEGUN = 1_700_000_000_000_000_000
 ROWS, KEYS = 24_000, 40
 AGGS = {"n": sl.count(), "s": sl.sum("v"), "hi": sl.max("v"), "m": sl.mean("w"), "lo": sl.min("w")}
+AGGS |= {"var": sl.var("w")}  # more than a word of a partial
 
 
 def stream(keys: int, every: int) -> pa.Table:
@@ -152,3 +153,25 @@ def test_groups_in_the_order_of_keys(times: int, sparse: int) -> None:
     for first, last in pairwise(bounds.tolist()):
         assert sorted(order[first:last]) == list(range(first, last))
         assert (np.diff(words[side_by_side[order[first:last]]]) > 0).all()
+
+
+@pytest.mark.parametrize("least", [-(2**63), -(2**62), 2**61, 2**40])
+def test_sums_that_do_not_fit_a_word_are_told(least: int) -> None:
+    """They are answers of many cells that are read straight into result columns."""
+    values = np.full(ROWS, least)
+    values[5::7] = 2**63 - 1
+    data = stream(KEYS, 1).set_column(2, "v", pa.array(values))
+    held: dict[tuple[int, int | None], list[int]] = {}
+    for t, k, v in zip(*(data[name].to_pylist() for name in ("t", "k", "v")), strict=True):
+        held.setdefault((t - t % 60, k), []).append(v)
+    for agg in (sl.sum("v"), sl.mean("v")):
+        spec = sl.Spec("t", {"w": sl.tumbling(60)}, {"x": agg}, by="k", watermark=sl.ordered(), on_overflow="null")
+        op = sl.Operator(spec, policy=Policy(piece=300))
+        found = pa.concat_tables([op.push(data).windows, op.flush().windows])
+        assert len(found) == len(held) > 10_000
+        for start, key, x in zip(*(found[name].to_pylist() for name in ("window_start", "k", "x")), strict=True):
+            total = sum(held[start, key])
+            if agg.function == "sum":
+                assert x == (total if -(2**63) <= total < 2**63 else None)
+            else:
+                assert x == pytest.approx(total / len(held[start, key]), rel=1e-15)
