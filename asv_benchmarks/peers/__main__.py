@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from asv_benchmarks.benchmarks import measuring
 from asv_benchmarks.benchmarks.streams import SECOND
-from asv_benchmarks.peers import THREADS, joins
+from asv_benchmarks.peers import THREADS, everyday, joins
 from asv_benchmarks.peers import __doc__ as purpose
 from asv_benchmarks.peers.answers import Disagreement, canonical, compare
 from asv_benchmarks.peers.data import Work
@@ -160,11 +160,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--all-threads", action="store_true", help="a thread a core for each that can, wall time")
     parser.add_argument("--both", action="store_true", help="one thread each, then again with a thread a core")
     parser.add_argument("--joins", action="store_true", help="joins of two streams (1,000,000 rows a side)")
+    parser.add_argument("--everyday", action="store_true", help="questions of a notebook, beside Polars")
     parser.add_argument("--memory", action="store_true", help="peak memory from Parquet files, a process an engine")
     given = parser.parse_args(arguments)
     if given.joins:
         pa.set_cpu_count(1)
         return joins.main(given.rows or (20_000 if given.quick else 1_000_000), given.runs or 4, given.only)
+    if given.everyday:
+        sizes = [given.rows] if given.rows else [3000] if given.quick else everyday.SIZES
+        return everyday.main(sizes, given.runs or (1 if given.quick else 7), given.only)
     rows = given.rows or (100_000 if given.quick else 10_000_000)
     runs = given.runs or (1 if given.quick else 5)
     chosen = {title: w for title, w in EVERY.items() if given.only in title}
