@@ -132,7 +132,7 @@ def test_peers_name_the_workloads_they_have(peers: ModuleType, capsys: pytest.Ca
     assert "no workload's name holds 'nothing like it'" in capsys.readouterr().err
 
 
-def test_everyday_questions_have_the_answers_of_polars(capsys: pytest.CaptureFixture[str]) -> None:
+def test_everyday_questions_have_the_answers_of_polars(peers: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert peers.main(["--everyday", "--quick"]) == 0
     told = capsys.readouterr().out
     assert "DIFFER" not in told and all(title in told for title in peers.everyday.QUESTIONS)
