@@ -84,7 +84,8 @@ class Windows:
             self._ranks.append(np.unique(self.value, return_inverse=True))
         values, rank = self._ranks[0]
         words = [np.zeros((values.size >> b) + 1, np.uint64) for b in range(k.GROUP, 5 * k.GROUP, k.GROUP)]
-        return values, rank, [np.zeros(values.size + 1, np.int64), *words]
+        counts = np.zeros(0 if self.before[-1] == values.size else values.size + 1, np.int64)
+        return values, rank, [counts, *words]
 
     def spread(self, words: Ints, empty: int = 0) -> Ints:
         """One word for each window, from the words of the windows that have values."""
@@ -141,7 +142,7 @@ def ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
 
 def _by_rank(windows: Windows, low: Ints, high: Ints) -> Ints:
     """As :func:`ranked`, of windows of many cells with few items: no answer visits its cells. Medians of the last rows
-    at each of 300,000 rows: of 500 rows 0.41 -> 0.06 s, of 5000 rows 4.7 -> 0.06 s."""
+    at each of 300,000 rows: of 500 rows 0.41 -> 0.05 s, of 5000 rows 4.7 -> 0.05 s."""
     values, rank, counts = windows.ranks()
     out = np.empty((low.size, 2), np.int64)
     k.select_ranked(windows.first, windows.last, low, high, windows.at, rank, windows.before, *counts, out)

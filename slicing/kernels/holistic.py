@@ -241,9 +241,15 @@ def marked_before(k, words, more, most, all_of_them):
 
 
 @helper
+def rows_of(k, counts, words):
+    """How many rows the rank has; one or none, if there are no ``counts``."""
+    return counts[np.uint64(k)] if counts.size else np.int64(words[k >> GROUP] >> np.uint64(k & 63) & ONE)
+
+
+@helper
 def counted(a, b, f, e, at, rank, before, near, below, counts, words, more, most, all_of_them):
     """Count the rows of cells ``f:e`` by rank, instead of those of cells ``a:b``. ``below``: how many of them are below
-    rank ``near``."""
+    rank ``near``. No ``counts``: each rank has one row, so marks are enough."""
     while a != f or b != e:
         if a < b and (f >= b or e <= a):
             c, sign, a = a, np.int64(-1), a + 1
@@ -254,9 +260,11 @@ def counted(a, b, f, e, at, rank, before, near, below, counts, words, more, most
             c, sign, a, b = turn(a, b, f, e)
         for i in range(at[c], at[c + 1]):
             k, w = rank[i], before[i + 1] - before[i]
-            held = counts[np.uint64(k)]
-            counts[np.uint64(k)] = held + sign * w
             below += sign * w if k < near else 0
+            held = np.int64(sign < 0)
+            if counts.size:
+                held = counts[np.uint64(k)]
+                counts[np.uint64(k)] = held + sign * w
             if held == 0:
                 mark(k, words, more, most, all_of_them)
             elif held + sign * w == 0:
@@ -278,12 +286,12 @@ def select_ranked(first, last, low, high, at, rank, before, counts, words, more,
         )
         while below > low[j]:
             k = marked_before(k, words, more, most, all_of_them)
-            below -= counts[k]
-        while below + counts[k] <= low[j]:
-            below += counts[k]
+            below -= rows_of(k, counts, words)
+        while below + rows_of(k, counts, words) <= low[j]:
+            below += rows_of(k, counts, words)
             k = marked_after(k, words, more, most, all_of_them)
         out[j, 0] = out[j, 1] = k
-        if below + counts[k] <= high[j]:
+        if below + rows_of(k, counts, words) <= high[j]:
             out[j, 1] = marked_after(k, words, more, most, all_of_them)
 
 
@@ -295,12 +303,12 @@ def largest_ranked(first, last, at, rank, before, k, nan, counts, words, more, m
         a, b, _ = counted(a, b, first[j], last[j], at, rank, before, none, none, counts, words, more, most, all_of_them)
         out_at[j] = n
         rows = before[at[b]] - before[at[a]]
-        numbers = rows - (counts[nan] if nan >= 0 else 0)
-        here, used = np.int64(counts.size if nan < 0 else nan), np.int64(0)
+        numbers = rows - (rows_of(nan, counts, words) if nan >= 0 else 0)
+        here, used = np.int64((words.size << GROUP) - 1 if nan < 0 else nan), np.int64(0)
         for _ in range(min(k, numbers)):
             if used == 0:
                 here = marked_before(here, words, more, most, all_of_them)
-                used = counts[here]
+                used = rows_of(here, counts, words)
             out[n] = here
             used -= 1
             n += 1

@@ -9,20 +9,27 @@ import pytest
 from slicing.kernels import holistic as k
 
 
-def room(ranks: int) -> list[np.ndarray]:
-    return [np.zeros(ranks + 1, np.int64)] + [np.zeros((ranks >> 6 * n) + 1, np.uint64) for n in (1, 2, 3, 4)]
+def room(ranks: int, alone: bool) -> list[np.ndarray]:
+    """``alone``: each rank has one row."""
+    counts = np.zeros(0 if alone else ranks + 1, np.int64)
+    return [counts] + [np.zeros((ranks >> 6 * n) + 1, np.uint64) for n in (1, 2, 3, 4)]
 
 
-@pytest.mark.parametrize("ranks", [5, 64, 65, 5_000, 300_000, 60_000_000])
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("ranks", [5, 63, 64, 65, 5_000, 300_000, 60_000_000])
 @pytest.mark.parametrize("seed", range(3))
-def test_rows_of_windows_are_found_by_rank(ranks: int, seed: int) -> None:
+def test_rows_of_windows_are_found_by_rank(ranks: int, seed: int, alone: bool) -> None:
     chance = random.Random(seed)
     cells = 60
     at = np.cumsum([0, *(chance.choice([0, 1, 1, 3]) for _ in range(cells))])
     near = [chance.randrange(ranks) for _ in range(4)]
     numbers = [chance.choice([0, ranks - 1, chance.choice(near), chance.randrange(ranks)]) for _ in range(at[-1])]
+    if alone:
+        numbers = chance.sample(range(min(ranks, 300)), min(at[-1], ranks)) + numbers
+        numbers = [*dict.fromkeys([ranks - 1, *numbers])][: at[-1]]
+        at = np.minimum(at, len(numbers))
     rank = np.array(numbers, np.int64)
-    before = np.cumsum([0, *(chance.choice([1, 1, 2, 5]) for _ in range(at[-1]))])
+    before = np.cumsum([0, *(1 if alone else chance.choice([1, 1, 2, 5]) for _ in range(at[-1]))])
     first, last, low, high, rows = [], [], [], [], []
     for _ in range(80):
         a = chance.randrange(cells)
@@ -39,12 +46,12 @@ def test_rows_of_windows_are_found_by_rank(ranks: int, seed: int) -> None:
     rows = [rows[j] for j in order]
     ends = [np.array(column)[list(order)] for column in (first, last, low, high)]
     out = np.empty((len(rows), 2), np.int64)
-    k.select_ranked(*ends, at, rank, before, *room(ranks), out)
+    k.select_ranked(*ends, at, rank, before, *room(ranks, alone), out)
     assert out.tolist() == [[held[a], held[b]] for held, a, b in zip(rows, ends[2], ends[3], strict=True)]
 
     most, nan = np.int64(3), np.int64(ranks - 1 if seed else -1)
     out_at, found = np.empty(len(rows) + 1, np.int64), np.empty(3 * len(rows), np.int64)
-    k.largest_ranked(*ends[:2], at, rank, before, most, nan, *room(ranks), out_at, found)
+    k.largest_ranked(*ends[:2], at, rank, before, most, nan, *room(ranks, alone), out_at, found)
     for j, held in enumerate(rows):
         numbers = held[: bisect.bisect_left(held, nan)] if nan >= 0 else held
         wanted = [*numbers[::-1], *held[len(numbers) :]][:3]
