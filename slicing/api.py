@@ -60,7 +60,8 @@ def aggregate(
     spec
         The query. With ``on_null_time="late"`` rows without a time are left out.
     threads
-        How many threads share the rows, and decode files; by default as many as there are cores. Few rows stay on one
+        How many threads share the rows, or answer parts of the time each, and decode files; by default as many as there
+        are cores. Few rows stay on one
         thread. Results differ only in the last bits of float sums.
     between
         ``(start, end)``: only rows with ``start <= time < end`` count. Either may be None. Instants are given as for

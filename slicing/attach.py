@@ -74,7 +74,8 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     threads
         As for :class:`Operator`.
     returns
-        As for :func:`aggregate`. With ``"same"``, frames of pandas keep their index.
+        As for :func:`aggregate`. With ``"same"``, frames of pandas and Polars keep their own columns as they are, also
+        those that Arrow does not have, and frames of pandas keep their index.
 
     Returns
     -------
