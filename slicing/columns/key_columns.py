@@ -15,6 +15,7 @@ from slicing.columns.arrow_out import MOST_TEXT, array_of, is_short_decimal
 from slicing.columns.bits import VALUES, bits, present
 from slicing.columns.key_tables import NOTHING, ByteTable, WordTable
 from slicing.columns.order import inverse
+from slicing.columns.text_order import FEW_TEXTS, order_of_texts
 from slicing.columns.values import has_offsets, is_binary, is_text, storage_advice
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
 from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
@@ -236,7 +237,13 @@ class ByteColumn(_Column):
         return [self._ranks(np.arange(self.table.given))[ids]]
 
     def _ranks(self, ids: Ints) -> Ints:
-        """The rank of each of distinct ids by value."""
+        """The rank of each of distinct ids by value, null first."""
+        if ids.size > FEW_TEXTS and not t.is_decimal(self.type):
+            ranks, table, texts = np.zeros(ids.size, np.int64), self.table, ids != self.table.null
+            some = ids[texts]
+            order, _ = order_of_texts(table.starts.take(some), table.starts.take(some + 1), table.pool)
+            ranks[texts] = inverse(order) + 1
+            return ranks
         values = self.values(ids) if t.is_decimal(self.type) else self._taken(self._pool(self._long), ids)
         return inverse(pc.call_function("array_sort_indices", [values], _NULLS_FIRST).to_numpy())
 

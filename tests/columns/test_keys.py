@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slicing.columns import key_columns
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.keys import KeyTable
 from slicing.kernels.table import MIX
@@ -422,8 +423,14 @@ def test_bytes_shrink_with_the_table() -> None:
 @pytest.mark.parametrize("type", [pa.string(), pa.large_binary()], ids=str)
 @pytest.mark.parametrize("longest", [0, 1, 8, 9, 16, 17, 24, 25, 31, 32, 40])
 @pytest.mark.parametrize("null", [False, True])
-def test_few_texts_are_ordered_and_given_back_by_their_bytes(type: pa.DataType, longest: int, null: bool) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_texts_are_ordered_and_given_back_by_their_bytes(
+    type: pa.DataType, longest: int, null: bool, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Prefixes of one another, zeros at the end, and what differs in its last byte alone."""
+    if many:
+        monkeypatch.setattr(key_columns, "FEW_KEYS", 0)
+        monkeypatch.setattr(key_columns, "FEW_TEXTS", 0)
     sizes = range(longest + 1)
     texts = {end and "a" * size + end for size in sizes for end in ("", "\0", "b")} | {"a" * size for size in sizes}
     values = [text.encode() for text in sorted(texts, key=len, reverse=True) if len(text) <= longest]

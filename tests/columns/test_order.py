@@ -1,10 +1,14 @@
-"""Sorting by several columns, against numpy's."""
+"""Sorting by several columns, against numpy's; sorting texts, against Python's."""
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from slicing.columns import text_order
 from slicing.columns.order import order_by, sorting
 
 
@@ -17,3 +21,35 @@ def test_rows_are_sorted_as_lexsort_does_whether_or_not_one_key_decides(high: in
         spread = chance.permutation(rows) * 7  # all different
         np.testing.assert_array_equal(order_by(keys[0], spread), np.lexsort((keys[0], spread)))
         assert sorting(np.zeros(rows, np.int64), np.arange(rows)) is None
+
+
+TEXTS = {
+    "none": [],
+    "empty": [b""] * 5,
+    "alike": [b"alike"] * 9,
+    "prefixes": [b"a" * size + end for size in range(40) for end in (b"", b"\0", b"\0\0", b"b", b"\xff")],
+    "zeros": [b"\0" * size for size in range(30)],
+    "addresses": [b"https://example.com/%d/%d" % (i % 7, i % 50) for i in range(300)],
+    "hosts": [host + b"/%d" % i for host in (b"http://a.org", b"https://a.org", b"") for i in range(100)],
+}
+
+
+@pytest.mark.parametrize("type", [pa.binary(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize("few", [0, 1 << 12])
+def test_texts_are_in_order(type: pa.DataType, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_order, "FEW_TEXTS", few)
+    chance = random.Random(f"{type} {few}")
+    bits = [bytes(chance.choices(b"\0\1", k=chance.randint(0, 20))) for _ in range(2000)]
+    for texts in (*TEXTS.values(), bits):
+        _put_in_order(pa.array([b"before", *chance.sample(texts, len(texts)), b"after"], type)[1:-1])
+
+
+def test_decimals_are_in_order() -> None:
+    _put_in_order(pa.array(random.Random(1).choices(range(-500, 500), k=1000)).cast(pa.decimal128(30, 2)))
+
+
+def _put_in_order(values: pa.Array) -> None:
+    order, new = text_order.in_order(values)
+    ordered = sorted(values.to_pylist())
+    assert values.take(pa.array(order, pa.int64())).to_pylist() == ordered
+    assert new.tolist() == [at == 0 or ordered[at] != ordered[at - 1] for at in range(len(ordered))]

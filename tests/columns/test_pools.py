@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.columns import pools
+from slicing.columns import pools, text_order
 
 AGGS = {
     "least": sl.min("s"),
@@ -140,9 +140,11 @@ def test_a_dictionary_has_the_values_of_its_column(values: list[str | None], mon
 
 @pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("type", [pa.string(), pa.large_binary(), pa.decimal128(30, 2)], ids=str)
-def test_ranks_order_as_values_do(type: pa.DataType, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few_texts", [0, 1000])
+def test_ranks_order_as_values_do(type: pa.DataType, few: int, few_texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pools that are sorted anew, and pools among which new values are put."""
     monkeypatch.setattr(pools, "FEW_SORTED", few)
+    monkeypatch.setattr(text_order, "FEW_TEXTS", few_texts)
     chance = random.Random(f"{type} {few}")
     for _ in range(100):
         size, most = chance.randint(0, 60), chance.choice([3, 40, 1000])
