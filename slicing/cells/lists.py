@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from slicing.cells.lanes import Lane
+from slicing.columns.arrow_out import MANY_ROWS, table_room
 from slicing.columns.order import order_by, stable_order
 from slicing.kernels import lists as k
 from slicing.kernels.strategies import Combinations
@@ -20,6 +21,7 @@ Shared = TypeVar("Shared")
 Index = Ints | Mask | slice
 
 SORTED_ALONE = 4096  # a cell with more rows is sorted by a call of its own
+TOGETHER = 4096  # rows that are put into a table together
 
 
 class Lifting(NamedTuple):
@@ -176,11 +178,12 @@ class ListKind:
                 n = k.run_earliest(order, start, x, t, s, a, at, items)
             return Lists(at, items[:n].copy())
         words = [c.view(np.int64) for c in (t, s, a, *rows.feeds)]
-        row_order = _row_order([c[every] for c in words])
+        row_order = _row_order(words if chosen is None else [c[every] for c in words])
+        if row_order is None and rows.ascending:
+            return Lists(start, _table(words, chosen))
         if row_order is not None:
             cell, every = cell[row_order], every[row_order]
-        order = _grouped(cell, start, every, rows.ascending and row_order is None)
-        return Lists(start, np.stack([c[order] for c in words], axis=1))
+        return Lists(start, _table(words, _grouped(cell, start, every, False)))
 
 
 @dataclass(frozen=True)
@@ -238,7 +241,7 @@ class Best(Bounded):
         words = [self.by(feeds[0], order), *order, *feeds[1:]]
         at = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
         found = order_by(*words[3::-1], cell)
-        return self.cut(Lists(at, np.stack([word[found] for word in words], axis=1)))
+        return self.cut(Lists(at, _table(words, found)))
 
     def by(self, value: Ints, order: Sequence[Ints]) -> Ints:
         """The word that orders a row: its first feed."""
@@ -360,6 +363,18 @@ def concatenated(parts: Sequence[Lists]) -> Lists:
     shift = np.cumsum([0, *(p.size for p in whole)])
     at = np.concatenate([[0], *(p.at[1:] + by for p, by in zip(whole, shift[:-1], strict=True))])
     return Lists(at, np.concatenate([p.items for p in whole]))
+
+
+def _table(words: Sequence[Ints], rows: Ints | None) -> Ints:
+    """Some rows, or all, of columns of words, as a table. Some thousand rows at a time stay in the cache: 1 M rows of
+    four words 19 -> 6 ms."""
+    size, width = words[0].size if rows is None else rows.size, len(words)
+    table = np.empty((size, width), np.int64) if size < MANY_ROWS else table_room(size, width)
+    for at in range(0, size, TOGETHER):
+        some = slice(at, at + TOGETHER)
+        for column, word in enumerate(words):
+            table[some, column] = word[some] if rows is None else word.take(rows[some])
+    return table
 
 
 def _grouped(cell: Ints, start: Ints, x: Ints, ascending: bool) -> Ints:

@@ -310,3 +310,29 @@ def test_first_rows_of_windows_that_overlap(window: sl.Window, shared: int, monk
     monkeypatch.setattr(of_cells, "SHARED", 10**9 - shared)
     again = sl.aggregate(table, sl.Spec("t", {"w": window}, {"some": aggs["some"]}, by="k")).to_pylist()
     assert chosen == {(row["k"], row["window_start"], row["window_end"]): row["some"] for row in again}
+
+
+@pytest.mark.parametrize("order", ["in order", "not in order"])
+@pytest.mark.parametrize("by", [[], ["k"]], ids=str)
+@pytest.mark.parametrize("table", [False, True])
+def test_rows_are_put_into_tables_some_at_a_time(
+    table: bool, by: list[str], order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_cells, "TOGETHER", 7)
+    monkeypatch.setattr(of_cells, "MANY_ROWS", 0 if table else 1 << 13)
+    rng, n = np.random.default_rng(1), 700
+    t = rng.integers(0, 50, n)
+    t = np.sort(t) if order == "in order" else t
+    v = [None if x % 9 == 0 else int(x) for x in rng.integers(0, 100, n)]
+    rows = pa.table({"t": t, "k": rng.integers(0, 5, n), "v": v, "n": np.arange(n)})
+    aggs = {"all": sl.collect("n"), "some": sl.collect("v"), "top": sl.top_k("v", 3, return_="n")}
+    found = sl.aggregate(rows, sl.Spec("t", {"w": sl.tumbling(10)}, aggs, by=by)).to_pylist()
+    given = sorted(rows.to_pylist(), key=lambda row: row["t"])
+    assert sum(len(answer["all"]) for answer in found) == n
+    for answer in found:
+        inside = [row for row in given if answer["window_start"] <= row["t"] < answer["window_end"]]
+        inside = [row for row in inside if all(row[name] == answer[name] for name in by)]
+        known = [row for row in inside if row["v"] is not None]
+        assert answer["all"] == [row["n"] for row in inside]
+        assert answer["some"] == [row["v"] for row in known]
+        assert answer["top"] == [row["n"] for row in sorted(known, key=lambda row: -row["v"])[:3]]
