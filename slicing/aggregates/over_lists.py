@@ -22,7 +22,7 @@ VISITS = 256  # visits of each value to a window, from which on values are ranke
 
 
 class Windows:
-    """The windows of a lane that have values, in an order in which neighbours overlap."""
+    """The windows of a lane that have values, in an order in which neighbours overlap if windows do."""
 
     def __init__(self, block: Picked) -> None:
         lists = block.lists.whole()
@@ -30,11 +30,13 @@ class Windows:
         filled = rows[lists.at[block.last]] > rows[lists.at[block.first]]
         some = np.flatnonzero(filled)
         first, last = block.first[some], block.last[some]
-        # windows of similar length are adjacent: mostly windows of one type
-        length = np.frexp((last - first).astype(np.float64))[1]
-        order = np.lexsort((last, first, length))
-        self.size, self.filled, self.place = len(block), filled, some[order]
-        self.first, self.last = first[order], last[order]
+        if (last - first > 1).any():
+            # windows of similar length are adjacent: mostly windows of one type
+            length = np.frexp((last - first).astype(np.float64))[1]
+            order = np.lexsort((last, first, length))
+            some, first, last = some[order], first[order], last[order]
+        self.size, self.filled, self.place = len(block), filled, some
+        self.first, self.last = first, last
         self.at, self.items, self.before = lists.at, lists.items, rows
         self.value = np.ascontiguousarray(lists.items[:, 0])
         self._number: tuple[Ints, int] | None = None

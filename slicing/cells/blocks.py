@@ -85,8 +85,10 @@ class Words:
         return answer
 
 
-def gathered(block: Ints, order: Ints) -> Ints:
-    """Some cells of a block of words. If there are many, each word's column is contiguous."""
+def gathered(block: Block, order: Ints) -> Block:
+    """Some cells of a block as answers. If there are many of words, each word's column is contiguous."""
+    if isinstance(block, Lists):
+        return Picked(block, order, order + 1)
     if order.size < FEW_PARTIALS:
         return block.take(order, axis=0)
     columns = np.empty((block.shape[1], order.size), np.int64)

@@ -339,6 +339,8 @@ def _beside(one: Lists, other: Lists, some: Ints, of: Ints, kind: Bounded) -> Li
 def interleaved(picked: Picked) -> Mask:
     """For windows of rows in order: whether some slice of the window has a row that comes before a row of an earlier
     slice."""
+    if not (picked.last - picked.first > 1).any():
+        return np.zeros(len(picked), np.bool_)
     late = np.append(0, np.cumsum(_begins_too_early(picked.lists.whole())))
     found: Mask = late[picked.last] > late[np.minimum(picked.first + 1, picked.last)]
     return found

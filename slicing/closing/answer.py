@@ -10,6 +10,7 @@ from operator import attrgetter
 import numpy as np
 
 from slicing.cells.blocks import by_column, gathered
+from slicing.cells.lists import Lists, Picked
 from slicing.cells.sessions import chains, runs
 from slicing.cells.table import Cells, concatenated
 from slicing.closing import emit, ways
@@ -63,7 +64,7 @@ def _as_they_are(closing: Closing, quiet: bool) -> Answers | None:
     if not due:
         return Answers.none(plan)
     every = plan.edges.cuts[0].every
-    if keys is not None and size > plan.policy.piece:
+    if keys is not None and size > plan.policy.piece and plan.words:
         return _many_as_they_are(plan, keys, due, every)
     if keys is None and len(due) > 1:
         end = np.concatenate([cells.meta[:, END] for cells in due])
@@ -73,6 +74,8 @@ def _as_they_are(closing: Closing, quiet: bool) -> Answers | None:
         end, blocks = np.ascontiguousarray(table.meta[:, END]), table.blocks
     if keys is None:
         code = np.zeros(end.size, np.int64)
+        if not plan.words:
+            blocks = tuple([Picked.of(block) if isinstance(block, Lists) else block for block in blocks])
     else:
         code = np.ascontiguousarray(table.meta[:, CODE])
         if end[0] == end[-1]:
@@ -102,7 +105,7 @@ def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: i
 def all_windows(closing: Closing, filled: Filled, quiet: bool = False) -> tuple[Answers, Filled]:
     """The windows between edges, empty windows (``filled``: the last emitted ones), sessions and whole streams."""
     plan = closing.plan
-    if plan.adds_up:
+    if plan.adds_up or plan.may_be_windows:
         return answer(closing, quiet), filled
     table = closing.table()  # finding runs of cells and empty windows needs all cells in one table
     if plan.idle is None:

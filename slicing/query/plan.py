@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from slicing.aggregates.changelog import SIGN, Side
 from slicing.cells.blocks import Words, identity, kind_of
 from slicing.cells.combining import AUTO, EAGER
+from slicing.cells.lists import ListKind
 from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells
 from slicing.columns.arrow_io import no_rows
@@ -303,8 +304,12 @@ class Plan:
 
         Other windows of the plan do not matter.
         """
-        words = all(isinstance(kind_of(lane), Words) for lane in self.lanes)
-        return bool(self.bounds) and words and not (self.fill or self.idle is not None)
+        return self._of_slices and all(isinstance(kind_of(lane), Words) for lane in self.lanes)
+
+    @lazy
+    def _of_slices(self) -> bool:
+        """Whether time windows are ranges of slices' cells: none is empty."""
+        return bool(self.bounds) and not (self.fill or self.idle is not None)
 
     @lazy
     def revises(self) -> bool:
@@ -386,7 +391,9 @@ class Plan:
     @lazy
     def may_be_windows(self) -> bool:
         """Whether cells of slices may already be windows: there is only one tumbling type."""
-        return self.adds_up and self.edges.tumbles and self.types_of.size == 1
+        known = all(isinstance(kind_of(lane), Words | ListKind) for lane in self.lanes)
+        alone = self._of_slices and self.cells.a_cell_a_key and self.types_of.size == 1
+        return known and alone and self.edges.tumbles
 
     @lazy
     def no_cells(self) -> Cells:

@@ -15,6 +15,7 @@ from slicing.cells import lists as of_cells
 from slicing.cells.blocks import identity, together
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import COUNTED, EARLIEST, Lists, Picked
+from slicing.windows.edges import EdgeSet
 
 SHAPES = {
     "normal": lambda rng, n: rng.normal(size=n),
@@ -336,3 +337,47 @@ def test_rows_are_put_into_tables_some_at_a_time(
         assert answer["all"] == [row["n"] for row in inside]
         assert answer["some"] == [row["v"] for row in known]
         assert answer["top"] == [row["n"] for row in sorted(known, key=lambda row: -row["v"])[:3]]
+
+
+@pytest.mark.parametrize("more", [{}, {"emit": "updates"}, {"emit": "changes"}, {"allowed_lateness": 30}], ids=str)
+@pytest.mark.parametrize("by", [[], ["k"]], ids=str)
+def test_cells_that_are_windows_are_answered_as_from_one_table(
+    by: list[str], more: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few rows a key and window, some without a value; pushes out of order, and rows that come late."""
+    aggs = {
+        "n": sl.count(),
+        "m": sl.median("v"),
+        "q": sl.quantile("v", 0.3),
+        "some": sl.count_distinct("s"),
+        "mode": sl.mode("s"),
+        "all": sl.collect("v"),
+        "few": sl.collect("s", at_most=2),
+        "top": sl.top_k("v", 2),
+        "best": sl.top_k("v", 2, return_="s"),
+        "heavy": sl.heavy_hitters("s", 0.4),
+        "sample": sl.sample("v", 2),
+        "about": sl.approx_count_distinct("s"),
+    }
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, aggs, by=by, watermark=sl.bounded(15), **more)
+    rng = np.random.default_rng(4)
+    pushes = []
+    for push in range(12):
+        t = np.sort(rng.integers(20 * push, 20 * push + 20, 60)) - rng.choice([0, 0, 0, 30], 60)
+        v = [None if x < 2 else float(x) for x in rng.integers(0, 9, 60)]
+        s = [None if x < 2 else f"text {x}" for x in rng.integers(0, 9, 60)]
+        pushes.append(pa.table({"t": t, "k": rng.integers(0, 20, 60), "v": v, "s": s}))
+
+    def answers() -> list[pa.Table]:
+        operator = sl.Operator(spec)
+        found = [operator.push(push).windows for push in pushes[:6]]
+        operator = sl.Operator.restore(spec, operator.snapshot())
+        found += [operator.push(push).windows for push in pushes[6:]]
+        found.append(operator.flush().windows)
+        return [*found, sl.aggregate(pa.concat_tables(pushes), spec)]
+
+    found = answers()
+    monkeypatch.setattr(EdgeSet, "are_windows", lambda *_: False)
+    for one, other in zip(found, answers(), strict=True):
+        assert one.to_pylist() == other.to_pylist()
+    assert found[-1].num_rows > 20
