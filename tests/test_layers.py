@@ -32,7 +32,7 @@ LAYERS = [
     ["operator"],
     ["exchange", "held", "joins"],
     ["api", "explain", "replay"],
-    ["attach", "command_line", "plot"],
+    ["attach", "beside", "command_line", "plot"],
     ["pandas", "polars", "__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

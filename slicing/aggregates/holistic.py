@@ -40,6 +40,7 @@ from slicing.columns.order import order_by
 from slicing.columns.pools import comparable
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
+from slicing.kernels import marked
 from slicing.kernels.lists import copied
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.arrays import Floats, Ints
@@ -152,7 +153,7 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         if windows.of_many_slices:
             values, rank, counts = windows.ranks()
             nan = values.size - 1 if value.family == FLOAT and values[-1] == v.TOP else -1
-            k.largest_ranked(*ends, rank, windows.before, np.int64(wanted), np.int64(nan), *counts, at, out)
+            marked.largest_ranked(*ends, rank, windows.before, np.int64(wanted), np.int64(nan), *counts, at, out)
             out = values[out[: at[-1]]]
         else:
             k.largest(*ends, windows.value, windows.before, np.int64(wanted), value.family == FLOAT, at, out)

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from slicing.kernels import holistic as k
+from slicing.kernels import marked as k
 
 
 def room(ranks: int, alone: bool) -> list[np.ndarray]:
