@@ -32,6 +32,7 @@ from pyarrow import fs
 
 import slicing as sl
 from slicing.columns import datasets
+from slicing.columns.wanted import Wanted
 
 START = 1_700_000_000_000_000_000  # ns since 1970
 ROWS, FILES = 200_000, 4
@@ -586,6 +587,24 @@ def test_values_of_files_count_where_folders_have_the_column_too(threads, tmp_pa
     spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by=["site", "m"])
     found = sl.aggregate(tmp_path, spec, threads=threads).select(["site", "m"]).to_pylist()
     assert found == [{"site": "file a", "m": 1}, {"site": "file b", "m": 2}]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_values_in_names_of_folders_count_in_a_dataset(threads, tmp_path):
+    """A dataset agrees with its own table, also where the files have the column."""
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(pa.table({"t": [day], "day": pa.array([77], pa.int32())}), tmp_path / f"day={day}" / "f.parquet")
+    data = ds.dataset(tmp_path, partitioning="hive")
+    assert data.to_table()["day"].to_pylist() == [1, 2]
+    spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by=["day"])
+    assert sl.aggregate(data, spec, threads=threads)["day"].to_pylist() == [1, 2]
+    by_day = sl.Spec("day", {"w": sl.tumbling(1)}, {"n": sl.count()})
+    found = sl.aggregate(data, by_day, threads=threads, between=(2, 3))
+    assert found.select(["window_start", "n"]).to_pylist() == [{"window_start": 2, "n": 1}]
+    for columns in (["day"], []):  # some of the columns, and all
+        read = list(datasets.of_dataset(data, Wanted(tuple(columns), threads=threads)))
+        assert pa.Table.from_batches(read)["day"].to_pylist() == [1, 2]
 
 
 def test_a_text_of_only_names_says_how_to_give_its_types(tmp_path):
