@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from slicing.system.ahead import in_order
 
 SMALLEST, LARGEST, ROOM = 1 << 15, 1 << 18, 16 << 20  # least and most rows of a decoded batch, and the most bytes
 TOGETHER = 4  # batches of row groups that a thread reads in one go
-HELD = 256 << 20  # bytes that threads have read ahead
+HELD = 256 << 20  # bytes that threads have read ahead, and a batch each
 READ = 1 << 18  # bytes read from a local file at a time: 17 MB less at the peak than whole row groups, 0.98 of the rate
 REMOTE_FILES = 4  # files of a store that are read at the same time: most of the time is waiting
 # Before pyarrow 20, threads that read one encrypted file disturb each other. A dataset does not tell if it has keys.
@@ -88,7 +89,7 @@ def _of_files(
     from slicing.columns import parquet
 
     columns, rows = options["columns"], options["batch_size"]
-    width, threads = _width(schema, columns), wanted.threads
+    width, threads, bounds = _width(schema, columns), wanted.threads, wanted.bounds(schema)
     most = max(2, min(threads + 2, HELD // (TOGETHER * rows * width)))
 
     def is_read_here(file: Any) -> bool:
@@ -98,19 +99,22 @@ def _of_files(
             return False
         return (threads == 1 or MAY_SHARE_FILES) and parquet.has(file.physical_schema, schema, columns)
 
-    def parts(files: Iterator[Any]) -> Iterator[Any]:
+    def groups(files: Iterator[Any]) -> Iterator[tuple[Any, parquet.Group]]:
         for file in files:
-            metadata, some = file.metadata, {group.id for group in file.row_groups}
-            asked = parquet.within(metadata, file.physical_schema, wanted.time, wanted.bounds(schema))
-            for groups in parquet.parts(metadata, [at for at in asked if at in some], TOGETHER * rows):
-                yield partial(read, file, groups)
+            metadata, own = file.metadata, {group.id for group in file.row_groups}
+            asked = parquet.within(metadata, file.physical_schema, wanted.time, bounds)
+            for group in parquet.groups(metadata, [at for at in asked if at in own], columns, width):
+                yield file, group
 
-    def read(file: Any, groups: list[int]) -> Iterator[pa.RecordBatch]:
-        return within(parquet.pieces(parquet.opened(file, READ), rows, groups, columns), wanted)
+    def read(part: list[tuple[Any, parquet.Group]]) -> Iterator[pa.RecordBatch]:
+        for file, found in itertools.groupby(part, itemgetter(0)):
+            some = [group for _, group in found]
+            yield from within(parquet.pieces(parquet.opened(file, READ), rows, some, columns), wanted)
 
     for here, some in itertools.groupby(files, is_read_here):
         if here:
-            yield from in_order(parts(some), threads, most)
+            parts = (partial(read, part) for part in parquet.parts(groups(some), TOGETHER * rows))
+            yield from in_order(parts, threads, most, HELD // most, arrow_io.size_of)
         else:
             for file in some:
                 yield from file.scanner(schema, **options).to_reader()
@@ -122,7 +126,8 @@ def of_parquet_file(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     schema = data.schema_arrow
     wanted.check(schema.names)
     columns = list(wanted.columns) or None
-    groups = parquet.within(data.metadata, schema, wanted.time, wanted.bounds(schema))
+    some = parquet.within(data.metadata, schema, wanted.time, wanted.bounds(schema))
+    groups = parquet.groups(data.metadata, some, columns, _width(schema, columns))
     found = parquet.pieces(data, _rows(schema, columns), groups, columns, wanted.threads > 1)
     return within(or_empty(found, schema), wanted)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,29 +32,53 @@ def has(own: pa.Schema, schema: pa.Schema, columns: Sequence[str] | None) -> boo
     return all(own.names.count(name) == 1 and own.field(name) == schema.field(name) for name in names)
 
 
-def parts(metadata: pq.FileMetaData, groups: Sequence[int], rows: int) -> Iterator[list[int]]:
-    """Row groups in turn: as many together as have no more than so many rows, but at least one."""
-    some: list[int] = []
+class Group(NamedTuple):
+    """A row group. Each of its rows counts as ``wider`` rows, as it has so many times the bytes of a usual row."""
+
+    at: int
+    rows: int
+    wider: int
+
+
+def groups(
+    metadata: pq.FileMetaData, some: Sequence[int], columns: Sequence[str] | None, width: int
+) -> Iterator[Group]:
+    """Some row groups of a file. ``width``: the bytes of a usual row.
+
+    The bytes are those of the metadata: texts that are encoded as a dictionary are larger once they are decoded."""
+    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    wanted = {*paths} if columns is None else {*columns}
+    leaves = [at for at, path in enumerate(paths) if path in wanted or path.partition(".")[0] in wanted]
+    for at in some:
+        group = metadata.row_group(at)
+        size = sum(group.column(leaf).total_uncompressed_size for leaf in leaves)
+        yield Group(at, group.num_rows, max(size // max(group.num_rows * width, 1), 1))
+
+
+def parts(found: Iterable[tuple[Any, Group]], rows: int) -> Iterator[list[tuple[Any, Group]]]:
+    """Row groups of files, in turn: as many together as count as no more than so many rows, but at least one."""
+    some: list[tuple[Any, Group]] = []
     held = 0
-    for group in groups:
-        size = metadata.row_group(group).num_rows
+    for file, group in found:
+        size = group.rows * group.wider
         if some and held + size > rows:
             yield some
             some, held = [], 0
-        some.append(group)
+        some.append((file, group))
         held += size
     if some:
         yield some
 
 
 def pieces(
-    file: pq.ParquetFile, rows: int, groups: Sequence[int], columns: Sequence[str] | None, many: bool = False
+    file: pq.ParquetFile, rows: int, groups: Iterable[Group], columns: Sequence[str] | None, many: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of ``rows`` rows, one row group after the other. ``many``: one thread for each column.
+    """Batches of ``rows`` usual rows, one row group after the other. ``many``: one thread for each column.
 
     With several row groups at once, Arrow would read ahead without limit if the consumer is slow."""
     for group in groups:
-        yield from file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=many)
+        at_a_time = max(rows // group.wider, 1)
+        yield from file.iter_batches(at_a_time, row_groups=[group.at], columns=columns, use_threads=many)
 
 
 def within(metadata: pq.FileMetaData, schema: pa.Schema, time: str, bounds: Bounds) -> list[int]:

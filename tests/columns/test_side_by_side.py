@@ -6,11 +6,13 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 import slicing as sl
 from slicing.columns import datasets, parquet
+from slicing.columns.wanted import Wanted
 from slicing.system.ahead import in_order
 
 
@@ -24,7 +26,8 @@ def slowly(part, seconds=0.0, items=3):
 def test_items_come_in_the_order_of_parts(threads):
     parts = [partial(slowly, part, 0.002 * (part % 3)) for part in range(20)]
     expected = [(part, item) for part in range(20) for item in range(3)]
-    assert list(in_order(iter(parts), threads, threads + 2)) == expected
+    for room in (1, 2, 100):
+        assert list(in_order(iter(parts), threads, threads + 2, room, len)) == expected
 
 
 def test_no_more_parts_are_begun_than_may_be_held():
@@ -34,7 +37,7 @@ def test_no_more_parts_are_begun_than_may_be_held():
         begun.append(number)
         return slowly(number)
 
-    found = in_order((partial(part, number) for number in range(20)), 2, 4)
+    found = in_order((partial(part, number) for number in range(20)), 2, 4, 100, len)
     for number in range(17):
         for _ in range(3):
             next(found)
@@ -48,17 +51,45 @@ def test_an_error_comes_after_the_parts_before(threads):
         yield "lost"
         raise OSError("damaged")
 
-    found, seen = in_order(iter([partial(slowly, 0), partial(slowly, 1), wrong, partial(slowly, 3)]), threads, 4), []
+    parts = [partial(slowly, 0), partial(slowly, 1), wrong, partial(slowly, 3)]
+    found, seen = in_order(iter(parts), threads, 4, 100, len), []
     with pytest.raises(OSError, match="damaged"):
         seen.extend(item for item in found if item != "lost")
     assert [part for part, _ in seen] == [0, 0, 0, 1, 1, 1]
 
 
 def test_nothing_reads_after_close():
-    found = in_order((partial(slowly, part, 0.01) for part in range(100)), 3, 5)
-    assert next(found) == (0, 0)
-    found.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("slicing reads")]
+    for room in (1, 100):
+        found = in_order((partial(slowly, part, 0.01) for part in range(100)), 3, 5, room, len)
+        assert next(found) == (0, 0)
+        found.close()
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("slicing reads")]
+
+
+def test_no_more_items_wait_than_there_is_room_for():
+    read = [0] * 10
+
+    def part(number):
+        for _ in range(50):
+            read[number] += 1
+            yield "12345"
+
+    found = in_order((partial(part, number) for number in range(10)), 2, 4, 15, len)
+    for taken in range(1, 501):
+        next(found)
+        if taken % 25 == 1:
+            time.sleep(0.01)
+        assert sum(read) <= taken + 4 * 3 + 2
+    assert list(found) == []
+
+
+def test_the_caller_reads_if_no_thread_can_be_started(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    found = in_order((partial(slowly, part) for part in range(9)), 3, 5, 1, len)
+    assert list(found) == [(part, item) for part in range(9) for item in range(3)]
 
 
 @pytest.fixture
@@ -91,3 +122,25 @@ def test_row_groups_are_read_side_by_side_unless_they_are_large(
     between = start + 1234, start + 3210
     some = sl.aggregate(tmp_path, spec, threads=2, between=between)
     assert some.equals(sl.aggregate(table, spec, between=between, threads=1))
+
+
+@pytest.mark.skipif(not datasets.MAY_SHARE_FILES, reason="row groups are read side by side from pyarrow 20 on")
+def test_texts_are_read_ahead_by_their_bytes(tmp_path, few_rows_at_a_time, monkeypatch):
+    table = pa.table({"t": range(10_000), "x": ["x" * 1000] * 10_000})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=500, use_dictionary=False)
+    held, decoded, pieces = 400_000, [], parquet.pieces
+
+    def counted(*asked):
+        for batch in pieces(*asked):
+            decoded.append(batch.nbytes)
+            yield batch
+
+    monkeypatch.setattr(parquet, "pieces", counted)
+    monkeypatch.setattr(datasets, "HELD", held)
+    taken = []
+    for batch in datasets.of_dataset(ds.dataset(tmp_path), Wanted(threads=2)):
+        time.sleep(0.0005)
+        taken.append(batch.nbytes)
+        assert taken[-1] <= 1.1 * 1000 * (8 + datasets.WORDS)
+        assert sum(decoded) - sum(taken) <= held + 3 * max(decoded)
+    assert sum(taken) > 10_000_000

@@ -31,7 +31,7 @@ import pytest
 from pyarrow import fs
 
 import slicing as sl
-from slicing.columns import datasets
+from slicing.columns import datasets, sources
 from slicing.columns.wanted import Wanted
 
 START = 1_700_000_000_000_000_000  # ns since 1970
@@ -781,6 +781,17 @@ def test_wide_rows_are_decoded_a_few_at_a_time():
     wide = pa.schema([(f"c{n}", pa.string()) for n in range(1000)])
     assert datasets._rows(wide, None) == datasets.SMALLEST
     assert datasets._rows(wide, ["c1", "c2"]) == datasets.LARGEST
+
+
+@pytest.mark.parametrize("opened", [ds.dataset, pq.ParquetFile])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_long_texts_are_decoded_a_few_at_a_time(opened, threads, tmp_path):
+    table = pa.table({"t": range(5000), "text": ["x" * 10_000] * 5000, "in.it": [{"text": "x" * 1000}] * 5000})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
+    for columns in (("t", "text"), ("t", "in.it"), ()):
+        read = list(sources.batches(opened(tmp_path / "a.parquet"), Wanted(columns, threads=threads)))
+        assert sum(map(len, read)) == 5000
+        assert max(batch.nbytes for batch in read) <= 1.1 * datasets.ROOM
 
 
 def test_a_generator_is_asked_for_a_frame_when_the_one_before_is_in():
