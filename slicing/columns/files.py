@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ from slicing.columns import text_files
 from slicing.columns.common_type import common_type
 from slicing.columns.parquet import old_times
 from slicing.columns.paths import Path, files_of, format_of, shown
+from slicing.system.ahead import in_order
 
 _KEY = re.compile(r"([^/=]+)=([^/]*)/")
 AT_ONCE = 16  # files whose columns are read at the same time
@@ -128,15 +128,17 @@ def _schemas(data: ds.Dataset, format: str) -> dict[str, pa.Schema]:
     files = list(data.get_fragments())
     if len(files) == 1:
         return {files[0].path: data.schema}
-    with ThreadPoolExecutor(min(len(files), AT_ONCE)) as pool:  # remote files: most of the time is waiting
-        return dict(pool.map(partial(_schema, format=format), files))
+    share = -(-len(files) // AT_ONCE)  # a thread each, as most of the time of remote files is waiting
+    parts = (partial(_schemas_of, files[at : at + share], format) for at in range(0, len(files), share))
+    return dict(in_order(parts, AT_ONCE, AT_ONCE, share + 1, lambda _: 1))
 
 
-def _schema(file: ds.FileFragment, format: str) -> tuple[str, pa.Schema]:
-    try:
-        return file.path, file.physical_schema
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{file.path} cannot be read as {format}: {error}") from None
+def _schemas_of(files: Sequence[ds.FileFragment], format: str) -> Iterator[tuple[str, pa.Schema]]:
+    for file in files:
+        try:
+            yield file.path, file.physical_schema
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(f"{file.path} cannot be read as {format}: {error}") from None
 
 
 def _has_old_times(data: ds.Dataset, schemas: Mapping[str, pa.Schema]) -> bool:

@@ -1,8 +1,11 @@
 """Parts of a source that threads read at the same time."""
 
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -90,6 +93,36 @@ def test_the_caller_reads_if_no_thread_can_be_started(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", start)
     found = in_order((partial(slowly, part) for part in range(9)), 3, 5, 1, len)
     assert list(found) == [(part, item) for part in range(9) for item in range(3)]
+
+
+AT_THE_END = """
+import atexit, sys, threading, time
+import slicing as sl
+
+spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()})
+
+def answer(before):
+    print(before, sl.aggregate(sys.argv[1], spec, threads=2)["n"].to_pylist())
+
+def outlive():
+    threading.main_thread().join()
+    answer("thread")
+
+answer("main")
+atexit.register(answer, "atexit")
+threading.Thread(target=outlive).start()
+"""
+
+
+def test_files_are_read_while_the_interpreter_ends(tmp_path):
+    """In a thread that outlives the main thread, and in a function of atexit: files of more than one part."""
+    rows = datasets.TOGETHER * datasets.LARGEST
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"t": np.arange(rows)}), tmp_path / f"{name}.parquet", row_group_size=rows // 4)
+    root = Path(__file__).resolve().parents[2]
+    asked = [sys.executable, "-c", AT_THE_END, str(tmp_path)]
+    done = subprocess.run(asked, cwd=root, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [f"{when} [{2 * rows}]" for when in ("main", "thread", "atexit")], done.stderr
 
 
 @pytest.fixture
