@@ -158,6 +158,27 @@ def test_row_groups_are_read_side_by_side_unless_they_are_large(
 
 
 @pytest.mark.skipif(not datasets.MAY_SHARE_FILES, reason="row groups are read side by side from pyarrow 20 on")
+def test_small_files_are_read_together(tmp_path, few_rows_at_a_time, monkeypatch):
+    """Parts are as many files as have 4000 rows."""
+    for at in range(110):
+        pq.write_table(pa.table({"t": range(100 * at, 100 * at + 100)}), tmp_path / f"{at:03}.parquet")
+    sizes, parts = [], parquet.parts
+
+    def seen(*asked):
+        for part in parts(*asked):
+            sizes.append(len(part))
+            yield part
+
+    monkeypatch.setattr(parquet, "parts", seen)
+    spec = sl.Spec("t", {"w": sl.tumbling(1000)}, {"all": sl.collect("t")})
+    expected = [list(range(start, start + 1000)) for start in range(0, 11_000, 1000)]
+    for threads in (1, 2):
+        assert sl.aggregate(tmp_path, spec, threads=threads)["all"].to_pylist() == expected
+        assert sl.aggregate(f"{tmp_path}/00*", spec, threads=threads)["all"].to_pylist() == expected[:1]
+    assert sizes == 2 * [40, 40, 30, 10]
+
+
+@pytest.mark.skipif(not datasets.MAY_SHARE_FILES, reason="row groups are read side by side from pyarrow 20 on")
 def test_texts_are_read_ahead_by_their_bytes(tmp_path, few_rows_at_a_time, monkeypatch):
     table = pa.table({"t": range(10_000), "x": ["x" * 1000] * 10_000})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=500, use_dictionary=False)
