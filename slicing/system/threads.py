@@ -102,8 +102,11 @@ class _Team:
         self.looks = np.int64(LOOKS if cores() > size else 0)
         self._jobs: SimpleQueue[tuple[_Job, np.int64]] = SimpleQueue()
         self._sign = np.zeros(1, np.int64)  # the number of calls of ``take``
-        for _ in range(size):
-            Thread(target=self._serve, name="slicing", daemon=True).start()
+        try:
+            for _ in range(size):
+                Thread(target=self._serve, name="slicing", daemon=True).start()
+        except RuntimeError:  # there are too many, or the interpreter ends: who asks does the work
+            pass
 
     def take(self, jobs: Sequence[_Job]) -> None:
         self._sign[0] += 1

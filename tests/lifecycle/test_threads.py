@@ -357,3 +357,15 @@ def test_a_copy_goes_on_by_itself() -> None:
     others = copy.copy(union)
     union.push("a", more)
     assert others.push("a", rows).watermark == 2
+
+
+def test_who_asks_does_the_work_if_no_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    slicing.system.threads._team.cache_clear()
+    try:
+        assert slicing.system.threads.side_by_side(lambda part: 2 * part, [1, 2, 3]) == [2, 4, 6]
+    finally:
+        slicing.system.threads._team.cache_clear()
