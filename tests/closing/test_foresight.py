@@ -238,3 +238,16 @@ def test_users_functions_see_each_row_once(name, capsys):
     data = data.set_column(2, "v", pa.array([977, *data["v"].to_pylist()[1:]]))
     found = in_pieces(data, sl.Spec("t", (WINDOWS | OF_ROWS)[name], {"x": add}, by="k"))
     assert found.num_rows > ROWS // 4 and capsys.readouterr().out == "seen\n"
+
+
+@pytest.mark.parametrize("by", [[], ["k"]], ids=str)
+def test_windows_that_are_lists_close_on_the_way(by):
+    """Even if they are few, as they hold all rows."""
+    lists = {"m": sl.median("v"), "all": sl.collect("v"), "k2": sl.count_distinct("k"), "top": sl.top_k("v", 3)}
+    for seed in range(3):
+        data, spec = rows(seed), sl.Spec("t", {"w": sl.tumbling("4s")}, lists, by=by)
+        found = in_pieces(data, spec)
+        assert found.equals(at_once(data, spec)) and found["m"].num_chunks > 10
+    overlapping = sl.Spec("t", {"w": sl.sliding("8s", "4s")}, lists)
+    assert in_pieces(data, overlapping)["m"].num_chunks == 1
+    assert in_pieces(data, overlapping).equals(at_once(data, overlapping))
