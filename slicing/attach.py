@@ -12,7 +12,7 @@ from slicing.api import aggregate
 from slicing.beside import INSTEAD, AnyWindow, Question, Rows, answer_of_each
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import some_of
-from slicing.columns.frames import check_returns, given_back, with_beside
+from slicing.columns.frames import check_returns, given_back, names_in, with_beside
 from slicing.columns.sources import batches
 from slicing.columns.wanted import ALL as ALL_COLUMNS
 from slicing.columns.wanted import Wanted
@@ -91,7 +91,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     beside = returns == "same" and kind in ("pandas", "polars")  # the frame keeps its columns as they are
     batches_given = list(batches(data, Wanted(spec.columns()) if beside else ALL_COLUMNS))
     given = pa.Table.from_batches(batches_given)
-    names = _new_columns(spec, list(map(str, data.columns)) if beside else given.column_names)  # type: ignore[attr-defined]
+    names = _new_columns(spec, names_in(data) if beside else given.column_names)
     question = Question.of(spec)
     rows = Rows.of(question, batches_given)
     results = rows.answered(question, threads)

@@ -152,7 +152,8 @@ class _OfRows(Column):
     def moments(self, ranges: RangeBounds, mean: Floats, squares: Floats) -> None:
         x, count = self.values(ranges), self.valid[ranges.bottom : ranges.top].astype(np.float64)
         bottom, _, first, last, *_ = ranges
-        rest = x - x if count.size else count
+        with np.errstate(invalid="ignore"):  # of an infinity it is NaN, as it should be
+            rest = x - x if count.size else count
         moments_of(count, x, rest, bottom, first, last, np.empty((3, x.size)), mean, squares)
 
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:

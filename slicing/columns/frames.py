@@ -52,13 +52,19 @@ def given_back(table: pa.Table, kind: str, *origins: Origin) -> Any:
     return _pandas(table, origins) if kind == "pandas" else _polars(table, kind, origins)
 
 
+def names_in(frame: Any) -> list[str]:
+    """The names of a frame's columns and, in pandas, of its index."""
+    levels = [name for name in frame.index.names if name is not None] if hasattr(frame, "index") else []
+    return list(map(str, [*frame.columns, *levels]))
+
+
 def with_beside(frame: Any, columns: Any) -> Any:
     """A frame of pandas or Polars with further columns, given as such a frame. Its own columns stay as they are."""
     if hasattr(frame, "hstack"):
         return frame.hstack(columns.get_columns())
-    found = frame.assign(**{name: columns[name].array for name in columns})
-    if frame.columns.nlevels > 1:  # their names have as many parts then, which those of aggregates have not
-        found.columns = [*frame.columns, *columns]
+    found, levels = frame.copy(), frame.columns.nlevels
+    for name in columns:
+        found[name if levels == 1 else (name, *[""] * (levels - 1))] = columns[name].array
     return found
 
 

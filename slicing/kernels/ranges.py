@@ -164,34 +164,50 @@ def joined(n, mean, squares, more, other, rest):
 
 
 @helper
-def group_at(c, count, mean, squares):
-    """A group of values; of one value, if there are no counts."""
+def group_at(c, count, mean, squares, pivot):
+    """A group of values less the pivot; of one value, if there are no counts."""
     value = mean[np.uint64(c)]
     if count.size == 0:
-        return 1.0, value, value - value
-    return count[np.uint64(c)], value, squares[np.uint64(c)]
+        return 1.0, value - pivot, value - value
+    return count[np.uint64(c)], value - pivot, squares[np.uint64(c)]
+
+
+@helper
+def least_mean(count, mean, a, b):
+    """The mean next to 0 of these groups."""
+    pivot, least = 0.0, np.inf
+    for c in range(a, b):
+        size = abs(mean[np.uint64(c)])
+        if size < least and (count.size == 0 or count[np.uint64(c)] > 0.0):
+            pivot, least = mean[np.uint64(c)], size
+    return pivot
 
 
 @kernel
 def moments_of(count, mean, squares, bottom, first, last, room, out_mean, out_squares):
     """The means and squared deviations of the groups first[r] : last[r]. Each group has a count, mean and squared
-    deviations. ``count`` and ``squares`` are empty if each group is one value."""
+    deviations. ``count`` and ``squares`` are empty if each group is one value.
+
+    Means are counted from a pivot: with a deviation of 1e-3 beside a mean of 1e9, that of 10,000 values is right to 14
+    digits, without to 4. Each range that uses a pivot has a value of its size or a larger one.
+    """
     low, middle, reach = np.int64(0), np.int64(0), np.int64(0)
-    n, m, s = 0.0, 0.0, 0.0
+    n, m, s, pivot = 0.0, 0.0, 0.0, 0.0
     for r in range(first.size):
         a, b = first[np.uint64(r)] - bottom, last[np.uint64(r)] - bottom
         if a >= middle or a < low or b < reach:
-            n, m, s = 0.0, 0.0, 0.0
+            n, m, s, pivot = 0.0, 0.0, 0.0, least_mean(count, mean, a, b)
             for c in range(b - 1, a - 1, -1):
-                n, m, s = joined(n, m, s, *group_at(c, count, mean, squares))
+                n, m, s = joined(n, m, s, *group_at(c, count, mean, squares, pivot))
                 room[0, np.uint64(c)], room[1, np.uint64(c)], room[2, np.uint64(c)] = n, m, s
             n, m, s = 0.0, 0.0, 0.0
             low, middle, reach = a, b, b
         for c in range(reach, b):
-            n, m, s = joined(n, m, s, *group_at(c, count, mean, squares))
+            n, m, s = joined(n, m, s, *group_at(c, count, mean, squares, pivot))
         reach = b
         at = np.uint64(a)
-        _, out_mean[r], out_squares[r] = joined(room[0, at], room[1, at], room[2, at], n, m, s)
+        _, total, out_squares[r] = joined(room[0, at], room[1, at], room[2, at], n, m, s)
+        out_mean[r] = total + pivot
 
 
 @kernel

@@ -138,13 +138,14 @@ def segment_moments(first, last, x, A, F):
         for i in range(y.size):
             total += y[i]
         mean = total / y.size
-        squares = 0.0
+        squares, rest = 0.0, 0.0  # what the mean lacks: it is rounded
         for i in range(y.size):
             d = y[i] - mean
             squares += d * d
+            rest += d
         A[p, 0] = y.size
-        F[p, 1] = mean
-        F[p, 2] = squares
+        F[p, 1] = mean + rest / y.size
+        F[p, 2] = squares - rest * rest / y.size
 
 
 # --- kernels for the rows of a run that count: low <= t < high, and valid (a byte a row; empty: all are valid). In each

@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import slicing as sl
 from slicing.columns.order import order_of_most
 from slicing.columns.values import MANY_WORDS, TOP, float_words, word_floats
 from slicing.kernels.ranges import least_of, moments_of
@@ -156,6 +158,22 @@ def test_the_moments_of_ranges(form, width):
             elif abs(inside).max() < 1e101:  # squares of what is larger may not fit a float
                 assert its_mean == pytest.approx(float(expected[0]), rel=1e-12, abs=1e-6)
                 assert its_squares == pytest.approx(float(expected[1]), rel=1e-9, abs=1e-12 * float(expected[0]) ** 2)
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(1e9, 1e-3), (1e12, 1e-2), (-1e15, 1.0)])
+def test_deviations_beside_large_means(mean, deviation):
+    values = mean + deviation * np.random.default_rng(5).normal(size=3 * ROWS)
+    first = np.arange(0, 2 * ROWS)
+    last, found = first + ROWS, np.empty((2, first.size))
+    none = np.empty(0)
+    moments_of(none, values, none, np.int64(0), first, last, np.empty((3, values.size)), *found)
+    table = pa.table({"t": np.arange(values.size), "v": values})
+    tumbling = sl.aggregate(table, sl.Spec("t", {"w": sl.tumbling(ROWS)}, {"x": sl.var("v", ddof=0)}))["x"].to_pylist()
+    for a in range(0, first.size, 250):
+        expected = float(np.var(values[a : a + ROWS].astype(np.longdouble)))
+        assert found[1, a] / ROWS == pytest.approx(expected, rel=1e-6)
+        if a % ROWS == 0:
+            assert tumbling[a // ROWS] == pytest.approx(expected, rel=1e-6)
 
 
 def test_many_keys_are_the_floats_that_few_are():

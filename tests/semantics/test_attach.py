@@ -2,6 +2,7 @@
 
 import os
 import random
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -391,3 +392,26 @@ def test_a_frame_keeps_its_own_columns_as_they_are():
     assert found["thing"].to_list() == things and found["n_w"].to_list() == [2, 2, 2, 2]
     with pytest.raises(ValueError, match="aggs has 'thing': the result has a column of this name already"):
         sl.attach(frame, sl.Spec("t", {"w": sl.tumbling(10)}, {"thing": sl.count()}), returns="same")
+
+
+def test_columns_beside_a_frame_have_any_name_that_is_free():
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"self": sl.sum("v"), "n": sl.count()})
+    frame = pd.DataFrame({"t": [1, 2, 12], "v": [1, 2, 3]})
+    assert sl.attach(frame, spec, returns="same")["self"].tolist() == [3, 3, 3]
+    named = frame.set_index(pd.Index([7, 8, 9], name="n"))
+    with pytest.raises(ValueError, match="aggs has 'n': the result has a column of this name already"):
+        sl.attach(named, spec, returns="same")
+    parts = pd.MultiIndex.from_tuples([("t", "a"), ("v", "b")], names=["p", "q"])
+    both = pd.DataFrame([[1, 2], [2, 3], [12, 4]], columns=parts)
+    found = sl.attach(both, sl.Spec("('t', 'a')", {"w": sl.tumbling(10)}, {"n": sl.count()}), returns="same")
+    assert found.columns.names == ["p", "q"] and found["n"].to_numpy().ravel().tolist() == [2, 2, 1]
+    assert found["t"]["a"].tolist() == [1, 2, 12]
+
+
+@pytest.mark.parametrize("window", [sl.per_row(2), sl.rows(2, every=1), sl.tumbling(2)], ids=repr)
+def test_infinities_beside_nulls_warn_of_nothing(window):
+    rows = pa.table({"t": [1, 2, 3, 4, 5], "v": [1.0, float("inf"), None, 2.0, 4.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sl.aggregate(rows, sl.Spec("t", {"w": window}, {"s": sl.std("v"), "m": sl.mean("v")}))
+    assert found["s"].to_pylist()[-1] in (None, pytest.approx(2**0.5))

@@ -152,6 +152,24 @@ def test_sums_near_the_ends_of_words() -> None:
     assert found["lo"].to_pylist() == list(map(min, both))
 
 
+@pytest.mark.parametrize("rows, slices", [(1000, 10), (100, 16), (40, 30)])
+def test_sums_of_many_rows_near_the_ends_of_words(rows: int, slices: int) -> None:
+    """The low halves of so many values are more than a half."""
+    for value in (((2**31 // slices - 1) // rows + more) * 2**32 + 2**32 - 1 for more in (-1, 0, 1)):
+        data = pa.table({"t": np.repeat(np.arange(700), rows), "v": np.full(700 * rows, value)})
+        for agg in (sl.sum("v"), sl.mean("v")):
+            spec = sl.Spec("t", {"w": sl.sliding(slices, every=1)}, {"x": agg}, on_overflow="null")
+            policy, took = watched(stepped=1, stepped_cells=1000)
+            op = sl.Operator(spec, policy=policy)
+            found = pa.concat_tables([op.push(data).windows, op.flush().windows])
+            assert "in steps" in took
+            held = [rows * (min(i, slices) - max(i - 699, 0)) for i in range(1, 700 + slices)]
+            if agg.function == "sum":
+                assert found["x"].to_pylist() == [n * value if n * value < 2**63 else None for n in held]
+            else:
+                assert found["x"].to_pylist() == pytest.approx([value] * len(held), rel=1e-12)
+
+
 @pytest.mark.parametrize("begun", [-(3 << 61), (3 << 61) - SIZE, -700, BEGUN])
 def test_times_near_the_ends(begun: int) -> None:
     time = list(range(begun, begun + SIZE))

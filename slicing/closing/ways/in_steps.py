@@ -106,7 +106,7 @@ class _OfCells(Column):
         return bool(self.word(0, ranges).min() > 0)
 
     def largest(self, ranges: RangeBounds) -> int:
-        high = self.word(2, ranges)
+        high = self.word(2, ranges) + (self.word(1, ranges) >> 32)  # the low half of many rows is more than a half
         return max(-int(high.min()), int(high.max()) + 1) << 32
 
     def counts(self, ranges: RangeBounds, out: Ints) -> None:
