@@ -144,8 +144,9 @@ def segment_moments(first, last, x, A, F):
             squares += d * d
             rest += d
         A[p, 0] = y.size
-        F[p, 1] = mean + rest / y.size
-        F[p, 2] = squares - rest * rest / y.size
+        rest = rest / y.size if squares < np.inf else 0.0  # otherwise values are infinite, or too large to be squared
+        F[p, 1] = mean + rest
+        F[p, 2] = squares - rest * rest * y.size
 
 
 # --- kernels for the rows of a run that count: low <= t < high, and valid (a byte a row; empty: all are valid). In each
