@@ -5,6 +5,7 @@ import numpy as np
 from slicing.kernels.kernel import helper, kernel
 
 BYTES = 7  # of a text in a word
+AT_ONCE = 128  # bytes that are compared before the texts are parted: few of them may share so many
 MORE = 8  # in place of the number of bytes: more of them follow
 
 
@@ -29,9 +30,9 @@ def next_words(begin, end, data, rows, first, depth, words):
 
 @helper
 def _shared(begin, end, data, rows, depth):
-    """How many bytes all of some texts share from ``depth`` on."""
+    """How many bytes all of some texts share from ``depth`` on; if they are more, the first of them."""
     one = begin[rows[0]] + depth
-    shared = end[rows[0]] - one
+    shared = min(end[rows[0]] - one, AT_ONCE)
     for i in range(1, rows.size):
         r = np.uint64(rows[i])
         other = begin[r] + depth

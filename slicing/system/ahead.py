@@ -63,7 +63,7 @@ class _Part(Generic[Item]):
             for item in self._part():
                 held += self._size(item)
                 self._items.put(item)
-                while held >= self._room:
+                while held and held >= self._room:
                     taken = self._taken.get()
                     if taken is None:
                         return

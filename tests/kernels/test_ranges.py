@@ -160,6 +160,29 @@ def test_the_moments_of_ranges(form, width):
                 assert its_squares == pytest.approx(float(expected[1]), rel=1e-9, abs=1e-12 * float(expected[0]) ** 2)
 
 
+@pytest.mark.parametrize("large", [1e300, 1e15, 1e9])
+@pytest.mark.parametrize("window", [sl.rows(40, every=1), sl.per_row(40), sl.sliding(40, every=1)], ids=repr)
+@pytest.mark.parametrize("by_flag", [False, True])
+def test_large_values_before_nulls_leave_no_trace(window, large, by_flag):
+    chance = np.random.default_rng(8)
+    values = chance.normal(size=1500)
+    counts = np.ones(1500, np.bool_)
+    for at in (0, 300, 700, 1100):
+        values[at : at + 5] = large
+        counts[at + 5 : at + 45 + 3 * (at // 300)] = False
+    counts[chance.integers(1200, 1500, 200)] = False
+    table = pa.table({"t": range(1500), "v": values if by_flag else pa.array(values, mask=~counts), "ok": counts})
+    agg = sl.var("v", ddof=0).where("ok") if by_flag else sl.var("v", ddof=0)
+    found = sl.aggregate(table, sl.Spec("t", {"w": window}, {"x": agg, "all": sl.count()}))
+    last = found["window_end"].to_numpy() + (0 if isinstance(window, type(sl.sliding(2, every=1))) else 1)
+    for end, x in zip(last.tolist(), found["x"].to_pylist(), strict=True):
+        some = slice(max(end - 40, 0), end)
+        inside = values[some][counts[some]].astype(np.longdouble)
+        assert (x is None) == (not inside.size)
+        if x is not None and (inside < large).all():
+            assert x == pytest.approx(float(inside.var()), rel=1e-9, abs=1e-25)
+
+
 @pytest.mark.parametrize(("mean", "deviation"), [(1e9, 1e-3), (1e12, 1e-2), (-1e15, 1.0)])
 def test_deviations_beside_large_means(mean, deviation):
     values = mean + deviation * np.random.default_rng(5).normal(size=3 * ROWS)
