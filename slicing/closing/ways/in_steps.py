@@ -8,7 +8,7 @@ ranges of them that move in steps (``kernels.ranges``). A window for each slice 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -91,10 +91,19 @@ class _OfCells(Column):
 
     blocks: Sequence[Block]
     lie: Sequence[int]
+    read: dict[tuple[int, int, int], Ints] = field(default_factory=dict)  # the words of the ranges that were read last
 
     def word(self, at: int, ranges: RangeBounds) -> Ints:
         """One word of these cells, as one column."""
-        bottom, top, parts = int(ranges.bottom), int(ranges.top), []
+        bottom, top = int(ranges.bottom), int(ranges.top)
+        if (at, bottom, top) not in self.read:
+            for other in [key for key in self.read if key[1:] != (bottom, top)]:
+                del self.read[other]
+            self.read[at, bottom, top] = self._column(at, bottom, top)
+        return self.read[at, bottom, top]
+
+    def _column(self, at: int, bottom: int, top: int) -> Ints:
+        parts = []
         for begin, end, block in zip(self.lie[:-1], self.lie[1:], self.blocks, strict=True):
             if begin < top and bottom < end:
                 parts.append(block[max(bottom - begin, 0) : top - begin, at])
