@@ -1,7 +1,7 @@
 """python -m asv_benchmarks.hammer_slide: the workload of Hammer Slide's figures, by the engine and by kernels alone.
 
 First ``sl.aggregate`` and ``push`` by 1 M rows (``sl.rows(1024, every=slide)``, a table of results included), in cache
-and of 10 M rows; then kernels that are no part of the package, which write the answers alone.
+and of 10 M rows; also windows of time over rows that come at a fixed rate (``sl.sliding(1024, every=1)``). Then kernels that are no part of the package, which write the answers alone.
 
 Random int32 in [0, 64) that stay in the cache, windows that count rows: 1024 rows and slides of 1 to 1024 (figures 6
 and 7), a slide of 1 and windows of 8 to 65,536 (figures 9 and 10), and windows of many sizes at once. The last columns
@@ -61,10 +61,10 @@ def slides(x: Column, slide: int, function: str, window: int = WINDOW) -> Callab
     return work
 
 
-def engine(x: Column, slide: int, function: str, pushed: bool) -> Callable[[], object]:
+def engine(x: Column, window: object, function: str, pushed: bool) -> Callable[[], object]:
     """The windows as users ask for them: a table in, a table out."""
     rows = pa.table({"place": np.arange(x.size), "value": x})
-    windows = {"w": sl.rows(WINDOW, every=slide)}
+    windows = {"w": window}
     spec = sl.Spec("place", windows, {"answer": getattr(sl, function)("value")}, watermark=sl.ordered())
 
     def push() -> pa.Table:
@@ -82,9 +82,10 @@ def through_the_engine() -> None:
     print("| through the engine: rows | slide | aggregate min | aggregate sum | push min | push sum (M rows/s) |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     for x in map(column, sizes):
-        for slide in (1, 64, 1024):
+        asked = {str(slide): sl.rows(WINDOW, every=slide) for slide in (1, 64, 1024)}
+        for slide, window in (asked | {"1, by time": sl.sliding(WINDOW, every=1)}).items():
             ways = [(function, pushed) for pushed in (False, True) for function in ("min", "sum")]
-            rates = [rate(x.size, engine(x, slide, *way)) for way in ways]
+            rates = [rate(x.size, engine(x, window, *way)) for way in ways]
             print(f"| {x.size:,} | {slide} | " + " | ".join(f"{found:.0f}" for found in rates) + " |", flush=True)
     print()
 

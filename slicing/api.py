@@ -21,7 +21,7 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.sources import batches, is_held
 from slicing.columns.values import plain
 from slicing.columns.wanted import Bounds, Wanted
-from slicing.held import windows_of
+from slicing.held import tell_end, windows_of
 from slicing.operator import Operator
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
@@ -136,6 +136,8 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
         large = sum(map(len, held)) >= 2 * policy.push_rows and not few
         if large and not progress and isinstance(spec.time, str):
             return unified(windows_of(operator, held))
+        if len(held) == 1:
+            tell_end(operator, held[0])
     if progress:
         found = counted(found, getattr(data, "num_rows", None))
     closed: list[pa.Table] = []

@@ -36,6 +36,7 @@ FIRST_ROWS = 1 << 14  # these rows tell whether pieces may pay; pushing more sep
 BLOCK = 4096  # rows whose earliest and latest time tell which periods they are in
 TOGETHER = 64  # blocks that a thread looks at in one call
 SHARED = 8  # at most one row in so many is in two periods, or in a block whose rows have to be chosen
+FEWEST_TOLD = 1 << 17  # rows for which it pays to look whether slices have few of them
 FEW_ROWS = 32  # rows a cell: with more, it pays more that threads share the rows of a push
 MANY_THREADS = 4  # so many wait longer for the one that merges what they share
 PROBED = 1 << 17  # rows whose cells are counted
@@ -54,6 +55,17 @@ def windows_of(operator: Operator, held: Sequence[pa.RecordBatch]) -> pa.Table:
         except Exception:  # what is wrong with a row is told by its place among all rows
             pass
     return _of_rows(operator, held, lambda: True)
+
+
+def tell_end(operator: Operator, rows: pa.RecordBatch) -> None:
+    """Tell an operator that no row follows these, if it may then answer windows from rows: windows that slide over
+    slices of few rows. 262,144 rows, a row a slice, windows of 1024: 7.1 -> 2.7 ms."""
+    if len(rows) < FEWEST_TOLD:
+        return
+    plan = Plan.of(operator.spec, rows.schema, policy=operator._policy)
+    times = _times(plan, rows) if plan.goes_straight and plan.slides > 1 else None
+    if times is not None and times.size and int(times[-1]) - int(times[0]) > len(rows) // DENSE * plan.edges.longest:
+        operator._upto = LIMIT
 
 
 def _of_rows(operator: Operator, held: Sequence[pa.RecordBatch], goes_on: Callable[[], bool]) -> pa.Table:
@@ -219,24 +231,24 @@ class _Blocks:
 
 def _piece_by_piece(operator: Operator, held: Sequence[pa.RecordBatch], goes_on: Callable[[], bool]) -> list[pa.Table]:
     """Push rows that are all in memory, some at a time while it ``goes_on``. Their order tells which windows no later
-    row belongs to, so windows close on the way. Returns the windows closed so far; none if closing before the end does
-    not pay.
+    row belongs to, so windows close on the way if that pays. Returns the windows closed so far.
 
     Windows emitted on the way need not be held, nor sorted in the end. 5 M rows that become 5 M results: 1.4 s of CPU
     with cells of all rows, most of it for memory that is touched once; 0.5 s with cells of a piece at a time. 10 M rows
     kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
     """
-    rows = operator._policy.push_rows
+    rows, closed = operator._policy.push_rows, list[pa.Table]()
     if _may_pay(operator, max(held, key=len).slice(0, FIRST_ROWS)):
         plan = Plan.of(operator.spec, held[0].schema, policy=operator._policy)
         pieces = list(_pieces(plan, held, rows)) if _end_slices(plan, held, rows) else []
         until = _least_to_come(plan, pieces)
         if until is not None:
-            operator.push(pieces[0])
+            operator._upto = int(until[0])
+            closed = [operator.push(pieces[0]).windows]
             state = operator._state
             assert state is not None
-            if plan.keeps_rows or _lists_are_windows(plan) or len(state.store) * DENSE > pieces[0].num_rows:
-                closed = [operator._advance(int(until[0])).windows]
+            results = len(state.store) + closed[0].num_rows
+            if plan.keeps_rows or _lists_are_windows(plan) or results * DENSE > pieces[0].num_rows:
                 for piece, upto in zip(pieces[1:], until[1:], strict=True):
                     if not goes_on():
                         break
@@ -245,8 +257,8 @@ def _piece_by_piece(operator: Operator, held: Sequence[pa.RecordBatch], goes_on:
                 return closed
             held = [held[0].slice(pieces[0].num_rows), *held[1:]]
     for batch in held:
-        operator.push(batch)
-    return []
+        closed.append(operator.push(batch).windows)
+    return closed
 
 
 def _end_slices(plan: Plan, held: Sequence[pa.RecordBatch], rows: int) -> bool:

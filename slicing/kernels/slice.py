@@ -13,6 +13,7 @@ SOON = 512  # rows ahead that are prefetched then
 FEW_EDGES = 64  # up to so many edges are compared one by one instead of searched
 STEP = 8  # times in a cache line
 CHUNK = 128  # rows that are compared by one loop
+MANY = 32  # edges that are looked at together then
 SURE = 4  # edges in a row that have equally many rows between them
 AHEAD = 1024  # rows ahead that are prefetched from memory
 MANY_EDGES = np.int64(1) << np.int64(62)  # edges, beyond which they are not counted
@@ -121,6 +122,20 @@ def cut(t, edges, block, out):
             return np.int64(start)
         newest = t[stop - 1]
         while e < edges.size and edges[e] <= newest:
+            while alike >= SURE and e + MANY <= edges.size and at + MANY * rows < stop:
+                hits = np.int64(0)
+                for i in range(MANY):
+                    row = np.uint64(at + (i + 1) * rows)
+                    hits += (t[row - np.uint64(1)] < edges[np.uint64(e + i)]) & (edges[np.uint64(e + i)] <= t[row])
+                if hits < MANY:
+                    alike = np.int64(0)
+                    break
+                for i in range(MANY):
+                    at += rows
+                    out[np.uint64(e + i)] = at
+                e += MANY
+            if e == edges.size or edges[e] > newest:
+                break
             v, before = edges[e], at
             at += rows
             if alike < SURE or at >= stop or t[at - 1] >= v or t[at] < v:

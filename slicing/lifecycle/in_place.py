@@ -32,7 +32,7 @@ def in_place(state: State, rows: Rows, cells: Cells, reached: int | None) -> tup
     plan, after, before = state.plan, state.watermark, state.plan.spec.emit == "changes"
     if after is None or reached is None or state.apart:
         return None
-    size, _, offset = plan.tumbling
+    size, _, offset = plan.periodic
     end = (after - offset) // size * size + size + offset
     if reached >= end:
         return None
@@ -71,7 +71,7 @@ def _begun(state: State, rows: Rows, end: int) -> Store | None:
 def _panes(plan: Plan, report: Report, at: int) -> list[Panes]:
     """What a push reports of new cells, the ``at``-th of them."""
     cells = report.cells
-    size, _, offset = plan.tumbling
+    size, _, offset = plan.periodic
     if cells.one_slice:
         start = (int(cells.end[0]) - 1 - offset) // size * size + offset
         starts, ends = alike(start, len(cells)), alike(start + size, len(cells))

@@ -74,7 +74,7 @@ class State:
         if head is None or head.reports is None:
             return self.store.whole(), self.revisions
         end, code, count = head.reported()
-        number, start = np.full(end.size, self.plan.timed[0]), end - self.plan.tumbling[0]
+        number, start = np.full(end.size, self.plan.timed[0]), end - self.plan.periodic[0]
         counted = Revisions(number, start, end, code, count)
         return self.store.whole(), Revisions.of((self.revisions, counted))
 

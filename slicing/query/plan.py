@@ -420,21 +420,26 @@ class Plan:
 
     @lazy
     def goes_straight(self) -> bool:
-        """Whether a push of rows in order may go straight from columns to windows (``stages.straight``): the query
-        has no keys and one tumbling type of windows, which are final when they come."""
-        if self.spec.by or not (self.may_be_windows and self.words and len(self.names) == 1):
+        """Whether a push of rows in order may go straight from columns to cells (``stages.straight``): the query has no
+        keys, its windows are final when they come, and all edges are at fixed distances."""
+        periodic = self.adds_up and self.gapless and self.edges.periodic and not self.edges.marks
+        if self.spec.by or not (self.words and (periodic or (self.may_be_windows and len(self.names) == 1))):
             return False
         late = self.spec.revises or self.early.paned or self.spec.op is not None or self.sets_aside
         added = self.since or self.agg_since or self.full or self.ranked or self.unlike or self.exact
         own = type(self.spec.watermark) in (Bounded, Ordered, Manual) and isinstance(self.spec.time, str)
         return own and not (late or added or self.keeps_rows or self.measure.is_uint64)
 
-    @property
-    def tumbling(self) -> tuple[int, int, int]:
-        """The size, step and offset of the windows, which are of one tumbling type."""
-        periodic = self.bounds[0].periodic
-        assert periodic is not None
-        return periodic
+    @lazy
+    def tumbles(self) -> bool:
+        """Whether cells are windows of the only type and name."""
+        return self.may_be_windows and len(self.names) == 1
+
+    @lazy
+    def periodic(self) -> tuple[int, int, int]:
+        """The size, step and offset of the only type of windows; zeros if there are several, or they are irregular."""
+        only = self.bounds[0].periodic if len(self.bounds) == 1 else None
+        return only or (0, 0, 0)
 
     @lazy
     def knows_rows(self) -> bool:

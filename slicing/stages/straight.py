@@ -1,13 +1,17 @@
-"""Rows in order, straight from columns to windows: the push of a query without keys that tumbles.
+"""Rows in order, straight from columns to cells: the push of a query without keys.
 
-Each slice of such a query is a window and has one cell. So nothing is looked up, sorted or merged: the rows between two
-edges are a cell, the first cell goes on with the one that was open, and the cells that the watermark passes are
-results. The ordinary stages would leave the same state. They take all other pushes: rows out of order or late, nulls.
+Each slice of such a query has one cell. So nothing is looked up, sorted or merged: the rows between two edges are a
+cell, and the first cell goes on with the one that was open. If windows of one type tumble, cells are windows, and those
+that the watermark passes are results. Other windows are answered from these cells; or if they slide in steps and slices
+have few rows, from the rows themselves.
+
+The ordinary stages would leave the same state. They take all other pushes: rows out of order or late, nulls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -18,6 +22,9 @@ from slicing.cells.blocks import FIRST
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
+from slicing.closing.over_rows import FEWEST, over_rows
+from slicing.closing.spans import Known, Steady
+from slicing.closing.ways import in_steps
 from slicing.columns.order import alike
 from slicing.columns.values import buffer
 from slicing.kernels import combine as kinds
@@ -28,9 +35,12 @@ from slicing.query.watermark import Progress
 from slicing.reducing.batch import Rows
 from slicing.reducing.lift import SEGMENTED, reduce_runs, room
 from slicing.reducing.places import shares
+from slicing.stages.close import close
 from slicing.system.arrays import Array, Ints
 from slicing.system.threads import side_by_side
 from slicing.windows.bounds import APART, LIMIT
+
+WAYS = None, in_steps.WAY.name  # of policies that allow windows to be ranges of rows
 
 
 class Reduced(NamedTuple):
@@ -47,7 +57,6 @@ class Way(NamedTuple):
 
     lanes: list[Reduced]
     columns: list[str]  # which must have no nulls; the first one has the times
-    size: int  # of the windows
     first: int  # the times of all rows must lie from here
     last: int  # to here
 
@@ -58,8 +67,7 @@ class Way(NamedTuple):
             return None
         columns = [str(plan.spec.time), *(feed.column for lane in plan.lanes for feed in lane.feeds)]
         lanes, (first, last) = [_reduced(plan, lane) for lane in plan.lanes], plan.fitting
-        size, _, _ = plan.tumbling
-        return Way(lanes, list(dict.fromkeys(columns)), size, max(first, -LIMIT), min(last, LIMIT))
+        return Way(lanes, list(dict.fromkeys(columns)), max(first, -LIMIT), min(last, LIMIT))
 
 
 def _reduces(plan: Plan, lane: Lane) -> bool:
@@ -100,8 +108,11 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
     if state.watermark is not None:
         if low < state.watermark:
             return None
-        if held and held[0].meta[0, END] <= state.watermark - plan.patience:  # kept for a window that was removed since
+        kept = held and plan.tumbles and held[0].meta[0, END] <= state.watermark - plan.patience
+        if kept:  # for a window that was removed since
             return None
+    if held and len(held[0]) > max(policy.straight_cells, size // policy.straight_rows):
+        return None
     edges = plan.edges.listed(low, high, 0, max(1024, 2 * size))
     if edges is None:
         return None
@@ -111,62 +122,125 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
     bounds = rows.cut(edges)
     if bounds is None:
         return None
-    cells = _cells(way, rows, edges, bounds, held[0] if held else None)
     rows.__dict__["span"] = low, high, True
     state.arrived, state.given, state.newest = state.arrived + size, batch.schema, high
     state.oldest = low if state.oldest is None else state.oldest
     state.progress = Progress(high, state.progress.sources)
-    state.watermark = reached_by(state, upto)
-    due = 0 if state.watermark is None else int(cells.until(state.watermark - plan.patience))
-    state.store = state.store.of((_since(cells, due),) if due < len(cells) else ())
+    goes_on = bool(held) and bool(held[0].meta[-1, END] == edges[0])
+    new = New(way, rows, edges, bounds, held[0] if held else None, goes_on)
+    return (_tumbled if plan.tumbles else _slid)(state, new, reached_by(state, upto)), rows
+
+
+def _tumbled(state: State, new: New, reached: int | None) -> list[Answers]:
+    """Emit the cells that are windows now. The others stay."""
+    state.watermark, cells = reached, new.cells()
+    due = 0 if reached is None else int(cells.until(reached - state.plan.patience))
+    left = cells if not due else _own(cells, due)
+    state.store = state.store.of((left,) if len(left) else ())
     if not due:
-        return [], rows
+        return []
     end, none = np.ascontiguousarray(cells.end[:due]), alike(0, due)
-    return [Answers(none, end - way.size, end, none, cells.partials(slice(0, due)), True)], rows
+    return [Answers(none, end - state.plan.periodic[0], end, none, cells.partials(slice(0, due)), True)]
 
 
-def _cells(way: Way, rows: Rows, edges: Ints, bounds: Ints, held: Cells | None) -> Cells:
-    """The cells that are held, and behind them those of the rows between edges. If the first of these is the last one
-    held, it goes on with it."""
-    first, last = bounds[:-1], bounds[1:]
-    counts = last - first
-    if np.count_nonzero(counts) < counts.size:
-        some = counts.nonzero()[0]
-        edges, first, last, counts = edges[some], first[some], last[some], counts[some]
-    goes_on = held is not None and bool(held.meta[-1, END] == edges[0])
-    at = 0 if held is None else len(held.meta) - goes_on  # the place of the first new cell
-    meta = room(at + edges.size, Cells.words)
-    meta[at:, END], meta[:, CODE], meta[at:, ROWS] = edges, 0, counts
-    if held is not None:
-        meta[:at] = held.meta[:at]
-        if goes_on:
-            meta[at, ROWS] += held.meta[at, ROWS]
-    blocks = []
-    for number, lane in enumerate(way.lanes):
-        block = room(len(meta), lane.words)
-        if lane.read is None:
-            block[at:, 0] = counts
-        else:
-            given = lane.kind, first, last, lane.read(rows.columns[lane.column]), block[at:]
-            if rows.threads > 1 and rows.shared:
-                side_by_side(partial(_reduce, *given), shares(last, rows.threads, rows.plan.policy.share))
-            else:
-                reduce_runs(*given)
+def _slid(state: State, new: New, reached: int | None) -> list[Answers]:
+    """Emit windows that are put together of these cells. The cells of open windows stay."""
+    answers = None if reached is None else _from_rows(state, new, reached)
+    if answers is not None:
+        return answers
+    cells = new.cells()
+    state.store = state.store.of((cells,))
+    answers, _ = close(state, reached)
+    left = state.store.runs
+    if left and 2 * len(left[0]) < len(cells):
+        state.store = state.store.of((_own(left[0], 0),))
+    return answers
+
+
+def _from_rows(state: State, new: New, reached: int) -> list[Answers] | None:
+    """Emit windows that slide in steps over slices of few rows: as ranges of rows. Cells are made only of the slices
+    at both ends, which are in other windows too. None if too few windows are ranges of rows."""
+    plan, policy, edges = state.plan, state.plan.policy, new.edges
+    if len(new.rows) >= FEWEST * edges.size or not plan.once("in steps", lambda: in_steps.can(plan)):
+        return None
+    if policy.max_windows_per_push is not None or policy.strategies is not None or policy.way not in WAYS:
+        return None
+    counts, (size, every, _) = np.diff(new.bounds), plan.periodic
+    due, most = int(edges.searchsorted(reached - plan.patience, "right")), size // every
+    first = most - 1 + new.goes_on  # the first window without older rows ends with this slice
+    windows = due - first
+    if windows < max(most, policy.stepped) or len(new.rows) >= FEWEST * windows or not counts.min():
+        return None
+    state.store = state.store.of((new.cells(0, first),))
+    older, _ = close(state, int(edges[first - 1]) + plan.patience)
+    state.watermark = int(edges[due - 1]) + plan.patience
+    state.store = state.store.of((new.cells(due - most + 1),))
+    newer, _ = close(state, reached)
+    begin, stop = new.bounds[first - most + 1 : due - most + 1], new.bounds[first + 1 : due + 1]
+    each = int(counts[0])
+    regular = not np.count_nonzero(counts[:due] != each)
+    spans = Steady(int(begin[0]), most * each, each, windows) if regular else Known(begin, stop, True)
+    number, end = alike(int(plan.numbered(np.zeros(1, np.int64))[0]), windows), edges[first:due]
+    found = Answers(number, end - size, end, alike(0, windows), over_rows(plan, new.rows, spans), True)
+    return [*older, found, *newer]
+
+
+@dataclass(frozen=True)
+class New:
+    """The rows of a push, cut by edges, and the cells that were held before."""
+
+    way: Way
+    rows: Rows
+    edges: Ints
+    bounds: Ints  # the first row of each slice, and the number of rows
+    held: Cells | None
+    goes_on: bool  # whether the first slice is the last one held
+
+    def cells(self, begin: int = 0, end: int | None = None) -> Cells:
+        """The cells of some of the slices that have rows. Before the first slice come the cells that are held."""
+        first, last = self.bounds[:-1][begin:end], self.bounds[1:][begin:end]
+        edges, held, counts = self.edges[begin:end], None if begin else self.held, last - first
+        if np.count_nonzero(counts) < counts.size:
+            some = counts.nonzero()[0]
+            edges, first, last, counts = edges[some], first[some], last[some], counts[some]
+        at = 0 if held is None else len(held.meta) - self.goes_on  # the place of the first new cell
+        meta = room(at + edges.size, Cells.words)
+        meta[at:, END], meta[:, CODE], meta[at:, ROWS] = edges, 0, counts
         if held is not None:
-            block[:at] = held.blocks[number][:at]
-            if goes_on:
-                kinds.combine(lane.kind, FIRST, FIRST, block[at:], held.blocks[number][at:])
-        blocks.append(block)
-    return Cells(meta, tuple(blocks), None if at else edges)
+            meta[:at] = held.meta[:at]
+            if self.goes_on:
+                meta[at, ROWS] += held.meta[at, ROWS]
+        blocks = []
+        for number, lane in enumerate(self.way.lanes):
+            block = room(len(meta), lane.words)
+            if lane.read is None:
+                block[at:, 0] = counts
+            else:
+                self._reduce(lane, first, last, block[at:])
+            if held is not None:
+                block[:at] = held.blocks[number][:at]
+                if self.goes_on:
+                    kinds.combine(lane.kind, FIRST, FIRST, block[at:], held.blocks[number][at:])
+            blocks.append(block)
+        return Cells(meta, tuple(blocks), None if at else edges)
+
+    def _reduce(self, lane: Reduced, first: Ints, last: Ints, block: Ints) -> None:
+        rows, column, low, high = self.rows, self.rows.columns[lane.column], int(first[0]), int(last[-1])
+        assert lane.read is not None
+        if high - low < len(rows):
+            column, first, last = column.slice(low, high - low), first - low, last - low
+        x = lane.read(column)
+        if rows.threads == 1 or not rows.shared:
+            reduce_runs(lane.kind, first, last, x, block)
+            return
+
+        def some(runs: slice) -> None:
+            reduce_runs(lane.kind, first[runs], last[runs], x, block[runs])
+
+        side_by_side(some, shares(last, rows.threads, rows.plan.policy.share))
 
 
-def _reduce(kind: int, first: Ints, last: Ints, x: Array, block: Ints, runs: slice) -> None:
-    reduce_runs(kind, first[runs], last[runs], x, block[runs])
-
-
-def _since(cells: Cells, first: int) -> Cells:
+def _own(cells: Cells, first: int) -> Cells:
     """A copy of the cells from ``first`` on: they stay, and shall not keep the memory of the others."""
-    if not first:
-        return cells
     blocks = tuple([block[first:].copy() for block in cells.blocks])
     return Cells(cells.meta[first:].copy(), blocks, None if cells.ends is None else cells.ends[first:].copy())

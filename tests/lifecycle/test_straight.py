@@ -1,17 +1,20 @@
-"""Rows in order go straight from columns to windows, and nothing shows but the time that they take."""
+"""Rows in order go straight from columns to cells or windows, and nothing shows but the time that they take."""
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import slicing as sl
 from slicing import push
+from slicing.closing.over_rows import over_rows
 from slicing.query.policy import Policy
 from slicing.stages import straight
 from slicing.system.threads import Share
@@ -51,12 +54,21 @@ def query(chance: random.Random, time: pa.DataType, values: pa.DataType) -> sl.S
 
     spreads = not (pa.types.is_duration(values) or pa.types.is_floating(values))  # of floats, last bits may differ
     names = [name for name in AGGREGATES if name != "spread" or spreads]
+    every, offset = chance.choice([1, 3, 10, 1000]), span(chance.choice([0, 0, 2]))
+    windows: dict[str, Any] = {"w": sl.tumbling(span(every), offset)}
+    if chance.random() < 0.6:
+        windows = {"w": sl.sliding(span(every * chance.choice([2, 3, 20])), span(every), offset)}
+        if chance.random() < 0.3:
+            others = [sl.tumbling(span(7)), sl.sliding(span(5), span(2)), sl.sliding(span(every), span(every))]
+            windows["x"] = chance.choice(others)
+        if pa.types.is_floating(values):  # cells and rows are added up in another order
+            names = [name for name in names if name not in ("total", "mean", "chosen")]
     delay = chance.choice([0, 2, 50])
     policies = [sl.bounded(span(delay)), sl.bounded(span(delay)), sl.ordered(on_disorder="late"), sl.manual()]
     return sl.Spec(
         "t",
-        {"w": sl.tumbling(span(chance.choice([1, 3, 10, 1000])), span(chance.choice([0, 0, 2])))},
-        {name: AGGREGATES[name] for name in chance.sample(names, chance.choice([1, 2, 4]))},
+        windows,
+        {name: AGGREGATES[name] for name in chance.sample(names, min(chance.choice([1, 2, 4]), len(names)))},
         watermark=chance.choice(policies),
         allowed_lateness=span(chance.choice([0, delay])),
         emit=chance.choice(["final", "final", "final", "updates"]),
@@ -68,8 +80,9 @@ def query(chance: random.Random, time: pa.DataType, values: pa.DataType) -> sl.S
 def batch(chance: random.Random, now: int, time: pa.DataType, values: pa.DataType) -> tuple[pa.RecordBatch, int]:
     """Rows that mostly come in order and have values, and the latest time so far."""
     words, step = [], chance.choice([0, 1, 1, 5, 400, 10**6 if time != pa.date32() else 20])
+    regular = chance.random() < 0.4
     for _ in range(chance.choice([0, 1, 2, 20, 300])):
-        now += chance.randint(0, step)
+        now += min(step, 5) if regular else chance.randint(0, step)
         words.append(now)
     if words and chance.random() < 0.1:
         words[chance.randrange(len(words))] -= chance.choice([1, 30, 2000])
@@ -102,6 +115,7 @@ def test_all_that_comes_and_stays_is_as_through_the_ordinary_stages(case: int) -
     threads = 1 if of_floats else chance.choice([1, 2, 3])
     run: dict[str, Any] = {"max_windows_per_push": most, "threads": threads}
     policy = Policy() if of_floats else Policy(numpy_cuts=4, share=Share(rows=8))  # several threads share few rows
+    policy = replace(policy, stepped=chance.choice([1, policy.stepped]), straight_cells=chance.choice([0, 1 << 10]))
     short = sl.Operator(spec, **run, policy=policy)
     long = sl.Operator(spec, **run, policy=replace(policy, straight=False))
     for _ in range(chance.randint(2, 12)):
@@ -127,14 +141,19 @@ def cells(op: sl.Operator) -> list[list[int]]:
 def same(mine: sl.Output, other: sl.Output) -> None:
     for one, of_other in ((mine.windows, other.windows), (mine.late, other.late)):
         assert one.schema.equals(of_other.schema, check_metadata=True)
+        if "spread" in one.column_names:  # deviations are added up in another order
+            spreads = [some["spread"].to_pylist() for some in (one, of_other)]
+            for left, right in zip(*spreads, strict=True):
+                assert left == right or left == pytest.approx(right, rel=1e-12)
+            one, of_other = (some.drop_columns("spread") for some in (one, of_other))
         assert str(one.to_pylist()) == str(of_other.to_pylist())  # NaN is NaN
     held = {name: mine.stats[name] for name in ("cells", "bytes")}  # a slice may have a cell in each of several runs
     assert mine.stats == other.stats | held
     assert (mine.watermark, dict(mine.progress)) == (other.watermark, dict(other.progress))
 
 
-def test_most_pushes_in_order_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an open cell or none, with jumps and with late watermarks; not out of order, not late, not with nulls."""
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each push whether it goes straight."""
     taken = []
 
     def counting(*arguments: Any) -> Any:
@@ -143,6 +162,12 @@ def test_most_pushes_in_order_go_straight(monkeypatch: pytest.MonkeyPatch) -> No
         return found
 
     monkeypatch.setattr(push, "straight", counting)
+    return taken
+
+
+def test_most_pushes_in_order_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an open cell or none, with jumps and with late watermarks; not out of order, not late, not with nulls."""
+    taken = counted(monkeypatch)
     asked = {"watermark": sl.bounded(25), "on_null_time": "late"}
     op, far = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"s": sl.sum("v")}, **asked)), 10**6
     pushes: list[list[int | None]] = [[1, 2, 12], [12, 30, 31], [far, far + 1], [far + 5], [far + 4, far + 30]]
@@ -152,3 +177,46 @@ def test_most_pushes_in_order_go_straight(monkeypatch: pytest.MonkeyPatch) -> No
     op.push(pa.table({"t": [far + 95], "v": pa.nulls(1, pa.float64())}))
     op.push(pa.table({"t": [far + 96], "v": [1.0]}))
     assert taken == [True, True, True, True, False, False, False, True], "not tried right after rows out of order"
+
+
+@pytest.mark.parametrize(("most", "wanted"), [(1 << 10, [True] * 10), (20, [True, False, False])])
+def test_windows_that_overlap_go_straight(monkeypatch: pytest.MonkeyPatch, most: int, wanted: list[bool]) -> None:
+    """Also several types; not if so many cells are held, compared with the rows, that it costs more to copy them."""
+    taken = counted(monkeypatch)
+    windows = {"w": sl.sliding(60, 10), "day": sl.tumbling(1440), "x": sl.sliding(25, 10)}
+    op = sl.Operator(sl.Spec("t", windows, {"s": sl.sum("v")}), policy=Policy(straight_cells=most))
+    table = pa.table({"t": range(5000), "v": [1] * 5000})
+    found = [op.push(table.slice(at, 500)).windows for at in range(0, 5000, 500)]
+    assert taken[: len(wanted)] == wanted
+    assert pa.concat_tables([*found, op.flush().windows]).equals(sl.aggregate(table, op.spec))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("delay", [0, 700])
+def test_windows_are_ranges_of_rows_if_slices_have_few(monkeypatch: pytest.MonkeyPatch, rows: int, delay: int) -> None:
+    """Sums of floats too, beside exact ones: rows at 1e15 and -1e15, whose tenths are lost where they are rounded."""
+    ranges = []
+    monkeypatch.setattr(straight, "over_rows", lambda *given: ranges.append(len(given[2])) or over_rows(*given))
+    size, each, policy = 12_000, 100, Policy()
+    values = np.random.default_rng(rows).integers(-(10**16), 10**16, size) / 10
+    table = pa.table({"t": 1_700_000_000_000_000_000 + np.arange(size) * 10 // rows, "v": values})
+    spec = sl.Spec(
+        "t",
+        {"w": sl.sliding(10 * each, 10)},
+        {"total": sl.sum("v"), "mean": sl.mean("v"), "most": sl.max("v"), "n": sl.count()},
+        watermark=sl.bounded(delay),
+    )
+    op, parts = sl.Operator(spec, policy=policy), list[pa.Table]()
+    for at in range(0, size, 3000):
+        parts.append(op.push(table.slice(at, 3000)).windows)
+    found = pa.concat_tables([*parts, op.flush().windows])
+    assert len(ranges) == 4 and min(ranges) >= policy.stepped
+    slices = -(-size // rows)
+    assert found.num_rows == slices + each - 1
+    places = np.arange(size) // rows
+    for number, row in enumerate(found.to_pylist()):
+        own = values[(places > number - each) & (places <= number)]
+        assert row["n"] == own.size and row["most"] == own.max()
+        exact = math.fsum(own)
+        assert abs(row["total"] - exact) <= abs(exact) * 1e-15 + 2
+        assert abs(row["mean"] - exact / own.size) <= abs(exact / own.size) * 1e-15 + 2 / own.size
