@@ -603,7 +603,9 @@ def policy_for(case: Case, **told: object) -> Policy:
         "packed_pushes": pushes,
     }
     return Policy(
-        strategies=(name, "recompute" if STRATEGIES[name].removes else name),
+        strategies=(name, "recompute" if STRATEGIES[name].removes else name) if size % 3 else None,
+        stepped=1,  # ranges of cells or rows in dense columns, unless a strategy is named
+        stepped_cells=100,
         recomputed=40 * (size % 5),  # without asking
         way=("as they lie", "stacks", "buckets", "one table", "in steps")[size % 5],
         tree_slides=1 if size % 2 == 0 else 10**6,

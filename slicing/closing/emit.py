@@ -21,6 +21,8 @@ from slicing.cells.lanes import Lane
 from slicing.cells.sessions import Runs
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
+from slicing.closing.due_ranges import DueRanges
+from slicing.closing.over_cells import can, over_cells
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import inverse, sorting, stable_order
 from slicing.kernels.strategies import STRATEGIES, Combinations
@@ -52,6 +54,8 @@ def time_answers(
         return Answers.none(plan)
     if plan.a_cell_a_slice and windows_of is None:
         due = plan.edges.due(table.slice_ends, after, until)
+        if _moves(plan, len(table), due):
+            return DueRanges.of(due).answers(plan, partial(over_cells, plan, [table]))
         blocks = combined(plan, table, due.low, due.high)
         return Answers.of_types(plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
     starts = table.slices()
@@ -71,6 +75,14 @@ def time_answers(
     order = stable_order(group)
     first = np.searchsorted(group[order], np.arange(groups + 1))
     return scope.grouped(cells.take(order), scope.slice_of[order], first)
+
+
+def _moves(plan: Plan, cells: int, due: DueWindows) -> bool:
+    """Whether it pays to answer windows as ranges that move forward over dense columns: each type of windows goes over
+    all cells."""
+    policy, windows = plan.policy, due.end.size
+    pays = windows >= policy.stepped and len(plan.edges.bounds) * cells <= policy.stepped_cells * windows
+    return pays and can(plan)
 
 
 def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Answers:

@@ -7,6 +7,7 @@ and floats.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +38,7 @@ def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tup
     pay."""
     few = fewest * len(spans) <= len(rows) or plan.combine != AUTO
     dense = [] if few else [lane for lane in plan.lanes if lane.kind in DENSE]
-    partials = RangePartials([_OfRows.of(plan, rows, lane) for lane in dense], spans, plan.policy.piece)
+    partials = of_columns(plan, rows, dense, spans)
     if len(dense) == len(plan.lanes):
         return partials
     others = [lane for lane in plan.lanes if lane not in dense]
@@ -49,6 +50,11 @@ def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tup
     found = dict(zip(others, blocks, strict=True))
     found |= zip(dense, partials.whole(), strict=True)
     return tuple(found[lane] for lane in plan.lanes)
+
+
+def of_columns(plan: Plan, rows: Rows, lanes: Sequence[Lane], spans: Spans) -> RangePartials:
+    """The partials of ``DENSE`` lanes over ranges of these rows."""
+    return RangePartials([_OfRows.of(plan, rows, lane) for lane in lanes], spans, plan.policy.piece)
 
 
 def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...]:

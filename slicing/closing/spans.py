@@ -74,12 +74,13 @@ class Steady:
 @dataclass(frozen=True)
 class Sliding:
     """Ranges of ``most`` places, each one place after the range before it, cut to the ``places`` that exist. The first
-    range ends before place ``high``."""
+    range ends before place ``high``. Each place has so many rows."""
 
     most: int
     places: int
     high: int
     size: int
+    each: int = 1
     in_order = True
 
     def __len__(self) -> int:
@@ -88,12 +89,13 @@ class Sliding:
     @property
     def step(self) -> int:
         cut = self.high < self.most or self.high + self.size - 1 > self.places
-        return 0 if cut else 1
+        return 0 if cut else self.each
 
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
         last = np.arange(self.high + at, self.high + end)
         first = np.maximum(last - self.most, 0)
-        return first, np.minimum(last, self.places, out=last)
+        np.minimum(last, self.places, out=last)
+        return (first, last) if self.each == 1 else (first * self.each, last * self.each)
 
 
 @dataclass(frozen=True)

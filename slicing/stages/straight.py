@@ -21,10 +21,10 @@ import pyarrow as pa
 from slicing.cells.blocks import FIRST
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
+from slicing.closing import over_cells
 from slicing.closing.answers import Answers
-from slicing.closing.over_rows import FEWEST, over_rows
-from slicing.closing.spans import Known, Steady
-from slicing.closing.ways import in_steps
+from slicing.closing.due_ranges import due_ranges, of_rows
+from slicing.closing.over_rows import FEWEST, of_columns
 from slicing.columns.order import alike
 from slicing.columns.values import buffer
 from slicing.kernels import combine as kinds
@@ -38,9 +38,7 @@ from slicing.reducing.places import shares
 from slicing.stages.close import close
 from slicing.system.arrays import Array, Ints
 from slicing.system.threads import side_by_side
-from slicing.windows.bounds import APART, LIMIT
-
-WAYS = None, in_steps.WAY.name  # of policies that allow windows to be ranges of rows
+from slicing.windows.bounds import APART, BEGIN, LIMIT
 
 
 class Reduced(NamedTuple):
@@ -158,31 +156,31 @@ def _slid(state: State, new: New, reached: int | None) -> list[Answers]:
 
 
 def _from_rows(state: State, new: New, reached: int) -> list[Answers] | None:
-    """Emit windows that slide in steps over slices of few rows: as ranges of rows. Cells are made only of the slices
-    at both ends, which are in other windows too. None if too few windows are ranges of rows."""
-    plan, policy, edges = state.plan, state.plan.policy, new.edges
-    if len(new.rows) >= FEWEST * edges.size or not plan.once("in steps", lambda: in_steps.can(plan)):
+    """Emit windows of few rows a slice as ranges of rows. Cells are made only of slices that are in other windows too:
+    in those that may have older cells, and in those that stay open. None if that are most slices."""
+    plan, edges, until = state.plan, new.edges, reached - state.plan.patience
+    if len(new.rows) >= FEWEST * edges.size or not over_cells.can(plan) or plan.policy.max_windows_per_push is not None:
         return None
-    if policy.max_windows_per_push is not None or policy.strategies is not None or policy.way not in WAYS:
+    horizon, after = reached - plan.lateness, BEGIN if state.watermark is None else state.watermark - plan.patience
+    if new.held is not None:  # windows that end later begin after all cells that are held
+        after = max(after, int(new.held.meta[-1, END]) + plan.most_windows[2] - 1)
+    early, kept = edges.searchsorted((after, plan.edges.held_from(horizon)), "right").tolist()
+    if 2 * (early + edges.size - kept) > edges.size:
         return None
-    counts, (size, every, _) = np.diff(new.bounds), plan.periodic
-    due, most = int(edges.searchsorted(reached - plan.patience, "right")), size // every
-    first = most - 1 + new.goes_on  # the first window without older rows ends with this slice
-    windows = due - first
-    if windows < max(most, policy.stepped) or len(new.rows) >= FEWEST * windows or not counts.min():
+    ends, starts, has_rows = edges, new.bounds, new.bounds[1:] > new.bounds[:-1]
+    if np.count_nonzero(has_rows) < edges.size:
+        ends, starts = edges[has_rows], np.append(new.bounds[:-1][has_rows], len(new.rows))
+    due = due_ranges(plan, ends, after, until)
+    if due is None or due.end.size < plan.policy.stepped:
         return None
-    state.store = state.store.of((new.cells(0, first),))
-    older, _ = close(state, int(edges[first - 1]) + plan.patience)
-    state.watermark = int(edges[due - 1]) + plan.patience
-    state.store = state.store.of((new.cells(due - most + 1),))
-    newer, _ = close(state, reached)
-    begin, stop = new.bounds[first - most + 1 : due - most + 1], new.bounds[first + 1 : due + 1]
-    each = int(counts[0])
-    regular = not np.count_nonzero(counts[:due] != each)
-    spans = Steady(int(begin[0]), most * each, each, windows) if regular else Known(begin, stop, True)
-    number, end = alike(int(plan.numbered(np.zeros(1, np.int64))[0]), windows), edges[first:due]
-    found = Answers(number, end - size, end, alike(0, windows), over_rows(plan, new.rows, spans), True)
-    return [*older, found, *newer]
+    answers = list[Answers]()
+    if new.held is not None:
+        state.store = state.store.of((new.cells(0, early),))
+        answers, _ = close(state, after + plan.patience)
+    answers.append(due.answers(plan, lambda spans: of_columns(plan, new.rows, plan.lanes, of_rows(spans, starts))))
+    state.store = state.store.of((new.cells(kept),) if kept < edges.size else ()).without(horizon)
+    state.watermark = reached
+    return answers
 
 
 @dataclass(frozen=True)
@@ -225,6 +223,8 @@ class New:
         return Cells(meta, tuple(blocks), None if at else edges)
 
     def _reduce(self, lane: Reduced, first: Ints, last: Ints, block: Ints) -> None:
+        if not first.size:
+            return
         rows, column, low, high = self.rows, self.rows.columns[lane.column], int(first[0]), int(last[-1])
         assert lane.read is not None
         if high - low < len(rows):

@@ -20,6 +20,7 @@ from slicing.windows.bounds import APART, BEGIN, END, LONGEST, Bound, Progressio
 FOR_PYTHON = 24  # for up to so many window types or times, plain Python is faster than numpy
 LARGE = 64  # so many types with the largest windows are looked at first: they most often hold the earliest live start
 LISTED = 2048
+MANY_DUE = 4  # windows a slice for which there is room from the beginning
 INDEXED = 1024  # windows at a time from which on an index of slices pays
 
 
@@ -337,9 +338,20 @@ class EdgeSet:
             return bool(np.count_nonzero(steps == every) == count)
         return gaps and bool(np.count_nonzero((steps > 0) & (steps % every == 0)) == count)
 
+    def _most_due(self, ends: Ints, after: int, until: int) -> int:
+        """At most how many windows are due for these slices."""
+        first, last = max(after, int(ends[0]) - 1), int(ends[-1])
+        found = [
+            (min(until, last + size) - first) // step + 1
+            for size, step, _ in (b.periodic for b in self.bounds if b.periodic)
+        ]
+        return sum(max(windows, 0) for windows in found)
+
     def _periodic_due(self, ends: Ints, after: int, until: int) -> tuple[Ints, bool]:
         room = np.empty(self._sizes.size, np.int64)
         capacity = self._due_before + self._due_before // 4  # a stream closes about as many windows in each push
+        if ends.size > INDEXED:
+            capacity = max(capacity, min(self._most_due(ends, after, until), MANY_DUE * ends.size))
         near, shift = NONE, 0
         if self._due_before > max(ends.size // 2, INDEXED):  # 15,000 windows of 16,000 slices: 0.7 -> 0.3 ms
             near = np.empty(2 * ends.size, np.int64)

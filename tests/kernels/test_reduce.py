@@ -210,6 +210,18 @@ def test_cuts_of_a_fixed_rate_and_where_it_changes(rows: int) -> None:
         np.testing.assert_array_equal(found, np.searchsorted(times, edges, "left"))
 
 
+@pytest.mark.parametrize("rows", [1, 3, 8])
+def test_cuts_of_a_fixed_rate_with_one_row_before_its_edge(rows: int) -> None:
+    """All other edges are where they are expected."""
+    slot = np.repeat(np.arange(9000 // rows), rows)
+    even, edges = slot * 100 + np.arange(slot.size) % rows * 100 // rows, np.arange(0, 100 * (slot[-1] + 2), 100)
+    for early in range(1000, 1080):
+        times, found = even.copy(), np.empty(edges.size, np.int64)
+        times[early * rows] -= 1
+        assert cut(times, edges, 2048, found) == times.size
+        np.testing.assert_array_equal(found, np.searchsorted(times, edges, "left"))
+
+
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 20, 63, 64, 65, 600])
 def test_runs_of_any_length_are_reduced(size: int) -> None:
     x = np.random.default_rng(size).normal(0, 1, 40 * size)

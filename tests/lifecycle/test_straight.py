@@ -14,7 +14,7 @@ import pytest
 
 import slicing as sl
 from slicing import push
-from slicing.closing.over_rows import over_rows
+from slicing.closing.over_rows import of_columns
 from slicing.query.policy import Policy
 from slicing.stages import straight
 from slicing.system.threads import Share
@@ -196,7 +196,7 @@ def test_windows_that_overlap_go_straight(monkeypatch: pytest.MonkeyPatch, most:
 def test_windows_are_ranges_of_rows_if_slices_have_few(monkeypatch: pytest.MonkeyPatch, rows: int, delay: int) -> None:
     """Sums of floats too, beside exact ones: rows at 1e15 and -1e15, whose tenths are lost where they are rounded."""
     ranges = []
-    monkeypatch.setattr(straight, "over_rows", lambda *given: ranges.append(len(given[2])) or over_rows(*given))
+    monkeypatch.setattr(straight, "of_columns", lambda *given: ranges.append(len(given[3])) or of_columns(*given))
     size, each, policy = 12_000, 100, Policy()
     values = np.random.default_rng(rows).integers(-(10**16), 10**16, size) / 10
     table = pa.table({"t": 1_700_000_000_000_000_000 + np.arange(size) * 10 // rows, "v": values})

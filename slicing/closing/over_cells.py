@@ -1,0 +1,107 @@
+"""Partials of ranges of cells, if a slice has one cell: the words of partials that are read are dense columns, over
+which the ranges of a type of windows move forward. No combination is listed first, as strategies do.
+
+500,000 minutes of which a tenth has no rows, windows of an hour at each minute: 97 -> FIGURE ns a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+
+from slicing.cells.blocks import Block, width
+from slicing.cells.combining import AUTO
+from slicing.cells.table import Cells
+from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spans, totals
+from slicing.columns.values import TOP
+from slicing.kernels import combine as kinds
+from slicing.kernels.ranges import least_of, moments_of, sums_of
+from slicing.query.plan import Plan
+from slicing.system.arrays import Floats, Ints
+
+_ZERO = np.int64(0)
+
+
+def can(plan: Plan) -> bool:
+    """Whether windows are ranges of cells, and all lanes can be answered from dense columns."""
+    ranges = plan.adds_up and plan.combine == AUTO and plan.a_cell_a_slice and plan.policy.strategies is None
+    return ranges and plan.edges.periodic and all(lane.kind in DENSE for lane in plan.lanes)
+
+
+def over_cells(plan: Plan, runs: Sequence[Cells], spans: Spans) -> RangePartials:
+    """Each lane's partials over ranges of the cells of adjacent runs."""
+    lie = list(accumulate(map(len, runs), initial=0))
+    columns = [
+        _OfCells(lane, plan.partials.words_read[lane], [run.blocks[at] for run in runs], lie)
+        for at, lane in enumerate(plan.lanes)
+    ]
+    return RangePartials(columns, spans, plan.policy.piece)
+
+
+@dataclass(frozen=True)
+class _OfCells(Column):
+    """The partials of a lane in adjacent runs of cells: run r has the cells from ``lie[r]`` on."""
+
+    blocks: Sequence[Block]
+    lie: Sequence[int]
+    read: dict[tuple[int, int, int], Ints] = field(default_factory=dict)  # the words of the ranges that were read last
+
+    def word(self, at: int, ranges: RangeBounds) -> Ints:
+        """One word of these cells, as one column."""
+        bottom, top = int(ranges.bottom), int(ranges.top)
+        if (at, bottom, top) not in self.read:
+            for other in [key for key in self.read if key[1:] != (bottom, top)]:
+                del self.read[other]
+            self.read[at, bottom, top] = self._column(at, bottom, top)
+        return self.read[at, bottom, top]
+
+    def _column(self, at: int, bottom: int, top: int) -> Ints:
+        parts = []
+        for begin, end, block in zip(self.lie[:-1], self.lie[1:], self.blocks, strict=True):
+            if begin < top and bottom < end:
+                parts.append(block[max(bottom - begin, 0) : top - begin, at])
+        column = np.concatenate(parts) if len(parts) > 1 else parts[0].copy()
+        column.setflags(write=False)  # columns of rows are read-only too: kernels are compiled for one type only
+        return column
+
+    def always(self, ranges: RangeBounds) -> bool:
+        return bool(self.word(0, ranges).min() > 0)
+
+    def largest(self, ranges: RangeBounds) -> int:
+        high = self.word(2, ranges) + (self.word(1, ranges) >> 32)  # the low half of many rows is more than a half
+        return max(-int(high.min()), int(high.max()) + 1) << 32
+
+    def counts(self, ranges: RangeBounds, out: Ints) -> None:
+        totals(self.word(0, ranges), 0, -1, ranges, out)
+
+    def sums_f(self, ranges: RangeBounds, block: Ints) -> None:
+        if 1 in self.words:
+            floats, lost, less = block.view(np.float64), *np.empty((2, len(block)))
+            bottom, _, first, last, *_ = ranges
+            for word, total, rest in ((1, floats[:, 1], floats[:, 2]), (2, lost, less)):
+                x = self.word(word, ranges).view(np.float64)
+                sums_of(x, bottom, first, last, np.empty((2, x.size)), total, rest)
+            floats[:, 2] += lost + less
+
+    def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
+        for word in self.words & {1, 2}:  # the halves of sums, which fit in a word
+            totals(self.word(word, ranges), 0, -1, ranges, block[:, word])
+
+    def total(self, ranges: RangeBounds, out: Ints) -> None:
+        totals((self.word(2, ranges) << 32) + self.word(1, ranges), 0, -1, ranges, out)
+
+    def moments(self, ranges: RangeBounds, mean: Floats, squares: Floats) -> None:
+        count, *groups = (self.word(word, ranges) for word in range(3))
+        floats = [count.astype(np.float64), *(group.view(np.float64) for group in groups)]
+        bottom, _, first, last, *_ = ranges
+        moments_of(*floats, bottom, first, last, np.empty((3, count.size)), mean, squares)
+
+    def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
+        bottom, _, *found, _ = ranges
+        flip = ~_ZERO if word == width(self.lane.kind) - 1 else _ZERO
+        fold = TOP if as_numbers and self.lane.kind == kinds.BASIC_F else _ZERO
+        x = self.word(word, ranges)
+        least_of(x, _ZERO, flip, fold, bottom, *found, np.empty(x.size, np.int64), out)

@@ -1,0 +1,111 @@
+"""Windows of periodic types, without keys, as ranges of cells or rows that move forward, against windows by hand."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing.closing import emit
+from slicing.closing.ways import in_steps
+from slicing.query.policy import Policy
+from slicing.stages import straight
+
+CASES = max(int(os.environ.get("SLICING_CASES", "60")), 1)
+SEED = int(os.environ.get("SLICING_SEED", "0"))
+BEGUN = 1_700_000_000_000_000_000
+AGGS = {"n": sl.count(), "s": sl.sum("v"), "m": sl.mean("v"), "lo": sl.min("v"), "hi": sl.max("v")}
+
+
+def data(chance: random.Random) -> tuple[list[int], list[Any]]:
+    """Rows in order with gaps, a few at a time, whose values float64 or int64 just holds."""
+    times, now = [], BEGUN
+    for _ in range(chance.choice([1, 30, 400])):
+        now += chance.choice([0, 1, 1, 1, 2]) if chance.random() > 0.05 else chance.choice([40, 500, 10**12])
+        times.append(now)
+    if chance.random() < 0.5:
+        return times, [chance.choice([0.1, -1e15, 1e15, 2.5, -0.0]) for _ in times]
+    return times, [chance.choice([1, -(2**53), 2**62, -5]) for _ in times]
+
+
+def by_hand(windows: dict[str, tuple[int, int, int]], times: list[int], values: list[Any]) -> list[tuple[Any, ...]]:
+    """All windows with rows: (end, name, start, values), in order."""
+    found: dict[tuple[int, str, int], list[Any]] = {}
+    for name, (size, every, offset) in windows.items():
+        for time, value in zip(times, values, strict=True):
+            start = (time - offset) // every * every + offset
+            while start > time - size:
+                found.setdefault((start + size, name, start), []).append(value)
+                start -= every
+    return [(*key, held) for key, held in sorted(found.items())]
+
+
+def spec_of(chance: random.Random) -> tuple[dict[str, tuple[int, int, int]], sl.Spec]:
+    windows = {}
+    for name in chance.choice(["a", "a", "ab", "abc"]):
+        every = chance.choice([1, 2, 3, 10])
+        windows[name] = every * chance.choice([1, 2, 7, 40]) + chance.choice([0, 0, 1]), every, chance.choice([0, 1])
+    sliding = {name: sl.sliding(size, every, offset) for name, (size, every, offset) in windows.items()}
+    aggs = {name: AGGS[name] for name in chance.sample([*AGGS], chance.choice([1, 2, 5]))}
+    return windows, sl.Spec("t", sliding, aggs, watermark=sl.bounded(chance.choice([0, 5])), on_overflow="null")
+
+
+@pytest.mark.parametrize("case", range(SEED, SEED + CASES))
+def test_windows_by_hand(case: int) -> None:
+    chance = random.Random(case)
+    (windows, spec), (times, values) = spec_of(chance), data(chance)
+    table = pa.table({"t": times, "v": values})
+    op = sl.Operator(spec, policy=Policy(stepped=1, stepped_cells=10**6, straight=chance.random() < 0.7))
+    found, at = list[pa.Table](), 0
+    while at < len(times):
+        size = chance.choice([1, 50, 200])
+        found.append(op.push(table.slice(at, size)).windows)
+        at += size
+    rows = pa.concat_tables([*found, op.flush().windows]).to_pylist()
+    wanted = by_hand(windows, times, values)
+    assert [(row["window_end"], row["window"], row["window_start"]) for row in rows] == [each[:3] for each in wanted]
+    for row, (*_, held) in zip(rows, wanted, strict=True):
+        exact = math.fsum(held) if isinstance(held[0], float) else sum(held)
+        rest = 1e-15 * math.fsum(map(abs, held)) if isinstance(held[0], float) else 0  # compensated sums are not exact
+        expected = {"n": len(held), "lo": min(held), "hi": max(held), "m": exact / len(held), "s": exact}
+        for name in spec.aggs:
+            if name in ("n", "lo", "hi"):
+                assert row[name] == expected[name]
+            elif name == "s" and isinstance(exact, int):
+                assert row[name] == (exact if -(2**63) <= exact < 2**63 else None)
+            else:
+                assert row[name] == pytest.approx(expected[name], rel=1e-15, abs=rest)
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("types", [1, 2])
+def test_where_they_come_from(monkeypatch: pytest.MonkeyPatch, rows: int, gaps: bool, types: int) -> None:
+    """From rows if slices have few, otherwise from cells, as strategies tell."""
+    took = []
+    for module, name in ((straight, "of_columns"), (emit, "over_cells"), (in_steps.over_cells, "over_cells")):
+        kept = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, kept=kept, name=name: took.append(name) or kept(*given))
+    slices = np.arange(3000)[np.random.default_rng(1).random(3000) > 0.1 * gaps]
+    table = pa.table({"t": np.repeat(BEGUN + slices * 10, rows), "v": np.arange(slices.size * rows) % 1000})
+    windows = {"w": sl.sliding(500, 10), "x": sl.sliding(30, 10)}
+    spec = sl.Spec("t", dict([*windows.items()][:types]), AGGS, watermark=sl.manual())
+
+    def pushed(policy: Policy) -> pa.Table:
+        op = sl.Operator(spec, policy=policy)
+        first = op.push(table.slice(0, 100)).windows
+        assert not first.num_rows
+        op.advance(BEGUN)
+        op._upto = BEGUN + 30_000
+        return pa.concat_tables([op.push(table.slice(100)).windows, op.flush().windows])
+
+    found = pushed(Policy())
+    assert set(took) == {"of_columns" if rows == 1 else "over_cells"}
+    took.clear()
+    assert found.equals(pushed(Policy(strategies=("recompute", "recompute")))) and not took
