@@ -12,7 +12,7 @@ commit      replace the operator's state by the draft state (``Operator``)
 Each stage but the last works on a draft of the state. The draft shares the table of keys, which learns new keys in
 place; ``Operator`` removes them if the push fails. Three kinds of pushes are shorter:
 
-- Rows in order of a query without keys that tumbles go straight from columns to windows (``stages.straight``).
+- Rows in order of a query without keys go straight from columns to cells (``stages.straight``).
 - A push that closes nothing goes into the head of the store, which prepares to take the rows and takes them at the
   commit.
 - So does a push whose triggers report what is in the head (``lifecycle.in_place``).

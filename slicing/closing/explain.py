@@ -12,7 +12,8 @@ from slicing.aggregates.aggregate import likely_reads
 from slicing.cells.blocks import identity
 from slicing.cells.combining import AUTO, BUCKETS, EAGER, costs
 from slicing.cells.lists import NETTED, Bounded, ListKind
-from slicing.closing.ways import in_steps, stacks
+from slicing.closing import over_cells
+from slicing.closing.ways import stacks
 from slicing.columns.expressions import likely_columns
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.plan import Plan
@@ -195,8 +196,8 @@ def _combine(plan: Plan) -> str:
     width = min((p.every for p in _progressions(plan)), default=1)
     if not plan.bounds:
         return "\n".join(others)
-    if in_steps.can(plan):
-        others.insert(0, f"{plan.policy.stepped} windows at once or more, where no slice is missing: {_IN_STEPS}")
+    if over_cells.can(plan) and not plan.tumbles:
+        others.insert(0, f"{plan.policy.stepped} windows at once or more: {_RANGES}")
     if plan.combine != AUTO:
         named = {EAGER: _EAGER, BUCKETS: _BUCKETS}
         why = named[plan.combine] if plan.combine in named else STRATEGIES[plan.combine].why
@@ -243,7 +244,7 @@ def _subtracted(plan: Plan) -> str:
     return "\n".join(found or ["nothing is ever subtracted"])
 
 
-_IN_STEPS = "in steps, each a slice after the one before it, from partials as dense columns"
+_RANGES = "ranges that move forward over dense columns, of partials or, where slices have few rows, of values"
 _BUCKETS = "each partial put into all windows that hold it, when these close: one a window and key"
 _EAGER = "windows slide over very many slices: a few partials of each level of a tree over them, kept between pushes"
 MOST_SHOWN = 20_000  # slices that explain works through

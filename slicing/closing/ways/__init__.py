@@ -1,7 +1,7 @@
 """The ways to answer the windows that a push closes, one per file. All of them give the same answers.
 
 =============  =========================================================================================================
-in steps       sliding windows without keys, if no slice is missing: dense columns of partials
+in steps       sliding windows without keys, if no slice is missing: ranges of dense columns, straight from the runs
 as they lie    add up the cells of each window, or nodes of trees over them, from the runs: for few windows
 stacks         sliding windows of most keys: two stacks of whole slices, one cell per key
 buckets        sparse keys: put each cell into all windows that hold it, sorted by window and key
