@@ -51,6 +51,12 @@ def grouped(agg: pl.Expr, *keys: object) -> Question:
     return lambda data: data.group_by(HOUR, *keys).agg(agg.alias("x"))  # type: ignore[arg-type]
 
 
+def sliding(agg: pl.Expr, by: str | None = None) -> Question:
+    """An hour at each minute, also the windows that begin before the first row."""
+    asked = {"every": "1m", "period": "1h", "offset": "-59m", "group_by": by}
+    return lambda data: data.group_by_dynamic("ts", **asked).agg(agg.alias("x"))  # type: ignore[arg-type]
+
+
 def added(column: pl.Expr) -> Question:
     return lambda data: data.with_columns(column.alias("x"))
 
@@ -60,10 +66,15 @@ def sessions(data: pl.DataFrame) -> pl.DataFrame:
     return data.group_by(new.cum_sum().alias("s")).agg(pl.len().alias("x"))
 
 
-_hour, _last = sl.tumbling("1h"), sl.rows(500, every=1)
+_hour, _last, _minutes = sl.tumbling("1h"), sl.rows(500, every=1), sl.sliding("1h", every="1m")
 _of_key = sl.rows(50, every=1)
 QUESTIONS: Mapping[str, tuple[Question, Question]] = {
     "mean an hour": (answered(_hour, sl.mean("v")), grouped(col("v").mean())),
+    "mean of an hour, each minute": (answered(_minutes, sl.mean("v")), sliding(col("v").mean())),
+    "mean of an hour, each minute, by 20 texts": (
+        answered(_minutes, sl.mean("v"), "name"),
+        sliding(col("v").mean(), "name"),
+    ),
     "mean an hour by 20 texts": (answered(_hour, sl.mean("v"), "name"), grouped(col("v").mean(), "name")),
     "mean an hour by 1000 integers": (answered(_hour, sl.mean("v"), "k"), grouped(col("v").mean(), "k")),
     "rows an hour by 100,000 texts": (answered(_hour, sl.count(), "user"), grouped(pl.len(), "user")),

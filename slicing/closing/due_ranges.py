@@ -82,7 +82,7 @@ def of_rows(spans: Spans, starts: Ints) -> Spans:
 
 @dataclass(frozen=True)
 class ByType:
-    """Partials of windows of several types: for each type the places of its windows, and their partials."""
+    """Partials of windows of several types or keys: for each type the places of its windows, and their partials."""
 
     parts: Sequence[tuple[Ints | None, RangePartials]]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,8 +22,9 @@ from slicing.cells.lanes import Lane
 from slicing.cells.sessions import Runs
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
-from slicing.closing.due_ranges import DueRanges
+from slicing.closing.due_ranges import ByType, DueRanges
 from slicing.closing.over_cells import can, over_cells
+from slicing.closing.spans import Known
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import inverse, sorting, stable_order
 from slicing.kernels.strategies import STRATEGIES, Combinations
@@ -54,7 +56,7 @@ def time_answers(
         return Answers.none(plan)
     if plan.a_cell_a_slice and windows_of is None:
         due = plan.edges.due(table.slice_ends, after, until)
-        if _moves(plan, len(table), due):
+        if _moves(plan, len(plan.edges.bounds) * len(table), due.end.size):
             return DueRanges.of(due).answers(plan, partial(over_cells, plan, [table]))
         blocks = combined(plan, table, due.low, due.high)
         return Answers.of_types(plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
@@ -77,12 +79,10 @@ def time_answers(
     return scope.grouped(cells.take(order), scope.slice_of[order], first)
 
 
-def _moves(plan: Plan, cells: int, due: DueWindows) -> bool:
-    """Whether it pays to answer windows as ranges that move forward over dense columns: each type of windows goes over
-    all cells."""
-    policy, windows = plan.policy, due.end.size
-    pays = windows >= policy.stepped and len(plan.edges.bounds) * cells <= policy.stepped_cells * windows
-    return pays and can(plan)
+def _moves(plan: Plan, cells: int, ranges: int) -> bool:
+    """Whether it pays to answer windows as ranges that move forward over dense columns of so many cells."""
+    policy = plan.policy
+    return ranges >= policy.stepped and cells <= policy.stepped_cells * ranges and can(plan)
 
 
 def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Answers:
@@ -137,7 +137,14 @@ class _Scope:
         # a user's windows may nest, so a later window can start earlier
         ascending = bool(((due.low[1:] >= due.low[:-1]) | (due.type[1:] != due.type[:-1])).all())
         windows = np.stack([due.low, due.need, rank], axis=1)
-        (_, first, last, place), at = ranges_of(type_first, windows, due.high, ascending, group_first, slice_of)
+        (window, first, last, place), at = ranges_of(type_first, windows, due.high, ascending, group_first, slice_of)
+        if _moves(self.plan, types * len(cells), first.size):
+            code = np.empty(first.size, np.int64)
+            code[place] = cells.code.take(first)
+            bounds = due.type.take(window).searchsorted(np.arange(types + 1)) if types > 1 else (0, first.size)
+            parts = [(place[a:b], Known(first[a:b], last[a:b], True)) for a, b in pairwise(bounds) if a < b]
+            lazy = ByType([(own, over_cells(self.plan, [cells], spans)) for own, spans in parts])
+            return Answers.of_types(self.plan, self.due[:3], np.diff(at), code, lazy)
         by_type = combined(self.plan, cells, first, last)  # sorted by type, so that windows move forward
         order = inverse(place)
         blocks = tuple(block.take(order, axis=0) for block in by_type)

@@ -196,7 +196,7 @@ def _combine(plan: Plan) -> str:
     width = min((p.every for p in _progressions(plan)), default=1)
     if not plan.bounds:
         return "\n".join(others)
-    if over_cells.can(plan) and not plan.tumbles:
+    if plan.a_cell_a_slice and over_cells.can(plan) and not plan.tumbles:
         others.insert(0, f"{plan.policy.stepped} windows at once or more: {_RANGES}")
     if plan.combine != AUTO:
         named = {EAGER: _EAGER, BUCKETS: _BUCKETS}

@@ -26,8 +26,9 @@ _ZERO = np.int64(0)
 
 
 def can(plan: Plan) -> bool:
-    """Whether windows are ranges of cells, and all lanes can be answered from dense columns."""
-    ranges = plan.adds_up and plan.combine == AUTO and plan.a_cell_a_slice and plan.policy.strategies is None
+    """Whether windows are ranges of cells, which move forward for each type and key, and all lanes can be answered from
+    dense columns."""
+    ranges = plan.adds_up and plan.combine == AUTO and plan.policy.strategies is None
     return ranges and plan.edges.periodic and all(lane.kind in DENSE for lane in plan.lanes)
 
 

@@ -1,4 +1,4 @@
-"""Windows of periodic types, without keys, as ranges of cells or rows that move forward, against windows by hand."""
+"""Windows of periodic types as ranges of cells or rows that move forward, against windows by hand."""
 
 from __future__ import annotations
 
@@ -34,42 +34,49 @@ def data(chance: random.Random) -> tuple[list[int], list[Any]]:
     return times, [chance.choice([1, -(2**53), 2**62, -5]) for _ in times]
 
 
-def by_hand(windows: dict[str, tuple[int, int, int]], times: list[int], values: list[Any]) -> list[tuple[Any, ...]]:
-    """All windows with rows: (end, name, start, values), in order."""
-    found: dict[tuple[int, str, int], list[Any]] = {}
+def by_hand(
+    windows: dict[str, tuple[int, int, int]], times: list[int], values: list[Any], keys: list[int]
+) -> list[tuple[Any, ...]]:
+    """All windows with rows: (end, name, start, key, values), in order."""
+    found: dict[tuple[int, str, int, int], list[Any]] = {}
     for name, (size, every, offset) in windows.items():
-        for time, value in zip(times, values, strict=True):
+        for time, value, key in zip(times, values, keys, strict=True):
             start = (time - offset) // every * every + offset
             while start > time - size:
-                found.setdefault((start + size, name, start), []).append(value)
+                found.setdefault((start + size, name, start, key), []).append(value)
                 start -= every
     return [(*key, held) for key, held in sorted(found.items())]
 
 
-def spec_of(chance: random.Random) -> tuple[dict[str, tuple[int, int, int]], sl.Spec]:
+def spec_of(chance: random.Random, by: list[str]) -> tuple[dict[str, tuple[int, int, int]], sl.Spec]:
     windows = {}
     for name in chance.choice(["a", "a", "ab", "abc"]):
         every = chance.choice([1, 2, 3, 10])
         windows[name] = every * chance.choice([1, 2, 7, 40]) + chance.choice([0, 0, 1]), every, chance.choice([0, 1])
     sliding = {name: sl.sliding(size, every, offset) for name, (size, every, offset) in windows.items()}
     aggs = {name: AGGS[name] for name in chance.sample([*AGGS], chance.choice([1, 2, 5]))}
-    return windows, sl.Spec("t", sliding, aggs, watermark=sl.bounded(chance.choice([0, 5])), on_overflow="null")
+    policy = sl.bounded(chance.choice([0, 5]))
+    return windows, sl.Spec("t", sliding, aggs, by=by, watermark=policy, on_overflow="null")
 
 
 @pytest.mark.parametrize("case", range(SEED, SEED + CASES))
 def test_windows_by_hand(case: int) -> None:
     chance = random.Random(case)
-    (windows, spec), (times, values) = spec_of(chance), data(chance)
-    table = pa.table({"t": times, "v": values})
-    op = sl.Operator(spec, policy=Policy(stepped=1, stepped_cells=10**6, straight=chance.random() < 0.7))
+    by, (times, values) = chance.choice([[], ["k"]]), data(chance)
+    windows, spec = spec_of(chance, by)
+    keys = [chance.choice([7, 3, -1, 40]) if by else 0 for _ in times]
+    table = pa.table({"t": times, "v": values, "k": keys})
+    way = chance.choice([None, "one table"])
+    op = sl.Operator(spec, policy=Policy(stepped=1, stepped_cells=10**6, way=way, straight=chance.random() < 0.7))
     found, at = list[pa.Table](), 0
     while at < len(times):
         size = chance.choice([1, 50, 200])
         found.append(op.push(table.slice(at, size)).windows)
         at += size
     rows = pa.concat_tables([*found, op.flush().windows]).to_pylist()
-    wanted = by_hand(windows, times, values)
-    assert [(row["window_end"], row["window"], row["window_start"]) for row in rows] == [each[:3] for each in wanted]
+    wanted = by_hand(windows, times, values, keys)
+    named = [(row["window_end"], row["window"], row["window_start"], row.get("k", 0)) for row in rows]
+    assert named == [each[:4] for each in wanted]
     for row, (*_, held) in zip(rows, wanted, strict=True):
         exact = math.fsum(held) if isinstance(held[0], float) else sum(held)
         rest = 1e-15 * math.fsum(map(abs, held)) if isinstance(held[0], float) else 0  # compensated sums are not exact
@@ -109,3 +116,22 @@ def test_where_they_come_from(monkeypatch: pytest.MonkeyPatch, rows: int, gaps: 
     assert set(took) == {"of_columns" if rows == 1 else "over_cells"}
     took.clear()
     assert found.equals(pushed(Policy(strategies=("recompute", "recompute")))) and not took
+
+
+@pytest.mark.parametrize("types", [1, 3])
+def test_of_keys(monkeypatch: pytest.MonkeyPatch, types: int) -> None:
+    took, kept = [], emit.over_cells
+    monkeypatch.setattr(emit, "over_cells", lambda *given: took.append(len(given[2])) or kept(*given))
+    chance = np.random.default_rng(types)
+    columns = {
+        "t": BEGUN + np.sort(chance.integers(0, 3000, 900)) * 10,
+        "v": np.arange(900),
+        "k": chance.integers(0, 5, 900),
+    }
+    windows = {"w": sl.sliding(500, 10), "x": sl.sliding(45, 10), "y": sl.tumbling(7)}
+    spec = sl.Spec("t", dict([*windows.items()][:types]), AGGS, by="k")
+    found = sl.aggregate(pa.table(columns), spec, threads=1)
+    assert len(took) == types and sum(took) == found.num_rows
+    other = sl.Operator(spec, policy=Policy(strategies=("recompute", "recompute")))
+    assert pa.concat_tables([other.push(pa.table(columns)).windows, other.flush().windows]).equals(found)
+    assert len(took) == types

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.columns.frames import MANY_TEXTS
 
 LARGE = 2**53 + 1  # the float next to it is another integer
 SPEC = sl.Spec("t", {"w": sl.tumbling(10)}, {"total": sl.sum("v").where(sl.col("t") < 10)}, by="k")
@@ -200,3 +201,17 @@ def test_narrow_decimals_are_polars_own(type: str) -> None:
         assert found["k"].to_list() == plain["k"].to_pylist() and found["last"].to_list() == plain["last"].to_pylist()
     for name in "xyz":
         assert found[name].to_list() == table[name].to_pylist()
+
+
+@pytest.mark.parametrize("rows", [MANY_TEXTS - 1, MANY_TEXTS, 3 * MANY_TEXTS])
+@pytest.mark.parametrize(
+    "type", [pl.String, pl.Enum(["", "a", "longer than twelve bytes", "é"]), pl.Categorical], ids=str
+)
+def test_many_texts(rows: int, type: Any) -> None:
+    texts = ["", "a", "longer than twelve bytes", None, "é"] * (rows // 5 + 1)
+    data = pl.DataFrame({"t": range(rows), "k": pl.Series(texts[:rows], dtype=type), "v": texts[:rows]})
+    spec = sl.Spec("t", {"every": sl.tumbling(1)}, {"most": sl.max("v")}, by="k")
+    found = sl.aggregate(data, spec, returns="polars")
+    assert found.schema["k"] == type and found.schema["window"] == found.schema["most"] == pl.String
+    assert found["k"].cast(pl.String).to_list() == found["most"].to_list() == texts[:rows]
+    assert found["window"].unique().to_list() == ["every"]

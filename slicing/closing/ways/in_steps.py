@@ -23,7 +23,8 @@ from slicing.query.plan import Plan
 
 def can(plan: Plan) -> bool:
     """Whether there is one type of windows, and each edge of a window is also an edge of another window."""
-    return plan.types_of.size == 1 and in_steps_of(plan) is not None and over_cells.can(plan)
+    one = plan.types_of.size == 1 and plan.a_cell_a_slice
+    return one and in_steps_of(plan) is not None and over_cells.can(plan)
 
 
 def offer(closing: Closing) -> Offer | None:
