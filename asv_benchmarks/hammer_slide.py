@@ -1,7 +1,8 @@
 """python -m asv_benchmarks.hammer_slide: the workload of Hammer Slide's figures, by the engine and by kernels alone.
 
 First ``sl.aggregate`` and ``push`` by 1 M rows (``sl.rows(1024, every=slide)``, a table of results included), in cache
-and of 10 M rows; also windows of time over rows that come at a fixed rate (``sl.sliding(1024, every=1)``). Then kernels that are no part of the package, which write the answers alone.
+and of 10 M rows; also windows of time over rows that come at a fixed rate (``sl.sliding(1024, every=1)``). Then kernels
+that are no part of the package, which write the answers alone.
 
 Random int32 in [0, 64) that stay in the cache, windows that count rows: 1024 rows and slides of 1 to 1024 (figures 6
 and 7), a slide of 1 and windows of 8 to 65,536 (figures 9 and 10), and windows of many sizes at once. The last columns

@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from asv_benchmarks.benchmarks import measuring
 from asv_benchmarks.benchmarks.streams import SECOND
-from asv_benchmarks.peers import THREADS, everyday, joins
+from asv_benchmarks.peers import THREADS, everyday, joins, overhead
 from asv_benchmarks.peers import __doc__ as purpose
 from asv_benchmarks.peers.answers import Disagreement, canonical, compare
 from asv_benchmarks.peers.data import Work
 from asv_benchmarks.peers.files import ENGINES, FROM_PARQUET, Files, peaks
 from asv_benchmarks.peers.workloads import WORKLOADS, Workload
+from slicing.system.threads import side_by_side
 
 READ = "plain read"
 EVERY = WORKLOADS | FROM_PARQUET
@@ -125,17 +126,48 @@ def machine() -> str:
 
 
 def compare_threads(workloads: Mapping[str, Workload], rows: int, runs: int) -> None:
-    """This library alone, its rows shared by two threads: M rows/s by the clock on the wall."""
-    print(f"\n{'':36}{'push':>8}{'2 threads':>11}{'':7}{'aggregate':>11}{'2 threads':>11}")
+    """This library alone, its rows shared by two threads: M rows/s by the clock on the wall; and the serial share: what
+    is not side by side with two threads, of the time of one."""
+    heads = "".join(f"{name:>11}{'2 threads':>11}{'':7}{'serial':>8}" for name in ("push", "aggregate"))
+    print(f"\n{'':46}{heads}")
     for title, workload in workloads.items():
         data = workload.data(max(int(rows * workload.share), 1000))
         works = [work for threads in (1, 2) for _, work in workload.ours(data, threads)]
         for work in works:
             work()
-        spent = round_robin(works, runs, workload.cached, by_wall=True)
-        push, aggregate, push_2, aggregate_2 = (data.ours.num_rows / seconds / 1e6 for seconds, _ in spent)
-        print(f"{title:36}{push:8.1f}{push_2:11.1f}{push_2 / push:6.2f}x", end="")
-        print(f"{aggregate:11.1f}{aggregate_2:11.1f}{aggregate_2 / aggregate:6.2f}x", flush=True)
+        spent = [seconds for seconds, _ in round_robin(works, runs, workload.cached, by_wall=True)]
+        print(f"{title:46}", end="")
+        for alone, shared, work in zip(spent[:2], spent[2:], works[2:], strict=True):
+            serial = statistics.median(not_side_by_side(work) for _ in range(runs)) / alone
+            rates = (data.ours.num_rows / seconds / 1e6 for seconds in (alone, shared))
+            print("".join(f"{rate:11.1f}" for rate in rates) + f"{alone / shared:6.2f}x{serial:8.1%}", end="")
+        print(flush=True)
+
+
+def not_side_by_side(work: Work) -> float:
+    """The seconds in which threads do not work side by side."""
+    inside, deep = 0.0, 0
+
+    def timed(function: Work, parts: Sequence[object]) -> list[object]:
+        nonlocal inside, deep
+        start, deep = time.perf_counter(), deep + 1
+        try:
+            return side_by_side(function, parts)
+        finally:
+            deep -= 1
+            inside += 0 if deep or len(parts) == 1 else time.perf_counter() - start
+
+    users = [module for module in sys.modules.values() if module.__dict__.get("side_by_side") is side_by_side]
+    users = [module for module in users if module.__name__ != __name__]
+    for module in users:
+        module.side_by_side = timed
+    try:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start - inside
+    finally:
+        for module in users:
+            module.side_by_side = side_by_side
 
 
 def show_memory(workloads: Mapping[str, Workload], rows: int) -> None:
@@ -161,11 +193,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--both", action="store_true", help="one thread each, then again with a thread a core")
     parser.add_argument("--joins", action="store_true", help="joins of two streams (1,000,000 rows a side)")
     parser.add_argument("--everyday", action="store_true", help="questions of a notebook, beside Polars")
+    parser.add_argument("--overhead", action="store_true", help="pushes of this library, beside their kernels alone")
     parser.add_argument("--memory", action="store_true", help="peak memory from Parquet files, a process an engine")
     given = parser.parse_args(arguments)
     if given.joins:
         pa.set_cpu_count(1)
         return joins.main(given.rows or (20_000 if given.quick else 1_000_000), given.runs or 4, given.only)
+    if given.overhead:
+        return overhead.main(given.runs or (1 if given.quick else 31))
     if given.everyday:
         sizes = [given.rows] if given.rows else [3000] if given.quick else everyday.SIZES
         return everyday.main(sizes, given.runs or (1 if given.quick else 7), given.only)
