@@ -606,6 +606,7 @@ def policy_for(case: Case, **told: object) -> Policy:
         strategies=(name, "recompute" if STRATEGIES[name].removes else name) if size % 3 else None,
         stepped=1,  # ranges of cells or rows in dense columns, unless a strategy is named
         stepped_cells=100,
+        stepped_types=100,
         recomputed=40 * (size % 5),  # without asking
         way=("as they lie", "stacks", "buckets", "one table", "in steps")[size % 5],
         tree_slides=1 if size % 2 == 0 else 10**6,

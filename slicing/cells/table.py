@@ -153,15 +153,21 @@ class Cells:
         return self.kind(self.meta[first:last], tuple(map(itemgetter(slice(first, last)), self.blocks)), ends)
 
     def since(self, time: int) -> Cells | None:
-        """The table without slices that end at ``time`` or before; None if no slice is left."""
+        """The table without slices that end at ``time`` or before; None if no slice is left. A small part is a copy, so
+        that it does not keep the memory of the others."""
         first = int(self.meta[:, END].searchsorted(time, "right"))
         if not 0 < first < len(self.meta):
             return None if first else self
-        some, known = slice(first, None), self.__dict__
-        left, ends = self.kind(self.meta[some], tuple(map(itemgetter(some), self.blocks))), self.ends
+        some, known, small = slice(first, None), self.__dict__, 2 * first > len(self.meta)
+        meta, blocks, ends = self.meta[some], list(map(itemgetter(some), self.blocks)), self.ends
+        if small:
+            meta = meta.copy()
+            for at, block in enumerate(blocks):
+                blocks[at] = block.copy() if isinstance(block, np.ndarray) else block
+        left = self.kind(meta, tuple(blocks))
         if ends is not None:
             gone = first if ends.size == len(self.meta) else int(ends.searchsorted(left.meta[0, END]))
-            left.ends = ends[gone:]
+            left.ends = ends[gone:].copy() if small else ends[gone:]
             if 8 * ends.size < len(self.meta):
                 left.starts = self.slices()[gone:] - first
         if "tree" in known:

@@ -23,7 +23,7 @@ from slicing.cells.sessions import Runs
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.closing.due_ranges import ByType, DueRanges
-from slicing.closing.over_cells import can, over_cells
+from slicing.closing.over_cells import moves, over_cells
 from slicing.closing.spans import Known
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import inverse, sorting, stable_order
@@ -56,7 +56,7 @@ def time_answers(
         return Answers.none(plan)
     if plan.a_cell_a_slice and windows_of is None:
         due = plan.edges.due(table.slice_ends, after, until)
-        if _moves(plan, len(plan.edges.bounds) * len(table), due.end.size):
+        if moves(plan, len(table), due.end.size):
             return DueRanges.of(due).answers(plan, partial(over_cells, plan, [table]))
         blocks = combined(plan, table, due.low, due.high)
         return Answers.of_types(plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
@@ -77,12 +77,6 @@ def time_answers(
     order = stable_order(group)
     first = np.searchsorted(group[order], np.arange(groups + 1))
     return scope.grouped(cells.take(order), scope.slice_of[order], first)
-
-
-def _moves(plan: Plan, cells: int, ranges: int) -> bool:
-    """Whether it pays to answer windows as ranges that move forward over dense columns of so many cells."""
-    policy = plan.policy
-    return ranges >= policy.stepped and cells <= policy.stepped_cells * ranges and can(plan)
 
 
 def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Answers:
@@ -138,7 +132,7 @@ class _Scope:
         ascending = bool(((due.low[1:] >= due.low[:-1]) | (due.type[1:] != due.type[:-1])).all())
         windows = np.stack([due.low, due.need, rank], axis=1)
         (window, first, last, place), at = ranges_of(type_first, windows, due.high, ascending, group_first, slice_of)
-        if _moves(self.plan, types * len(cells), first.size):
+        if moves(self.plan, len(cells), first.size):
             code = np.empty(first.size, np.int64)
             code[place] = cells.code.take(first)
             bounds = due.type.take(window).searchsorted(np.arange(types + 1)) if types > 1 else (0, first.size)

@@ -32,6 +32,14 @@ def can(plan: Plan) -> bool:
     return ranges and plan.edges.periodic and all(lane.kind in DENSE for lane in plan.lanes)
 
 
+def moves(plan: Plan, places: int, windows: int) -> bool:
+    """Whether it pays to answer windows as ranges that move forward over so many cells or rows: each type of windows
+    goes over all of them."""
+    policy, types = plan.policy, len(plan.edges.bounds)
+    most = policy.stepped_cells if types == 1 else policy.stepped_types
+    return windows >= policy.stepped * types and places * types <= most * windows and can(plan)
+
+
 def over_cells(plan: Plan, runs: Sequence[Cells], spans: Spans) -> RangePartials:
     """Each lane's partials over ranges of the cells of adjacent runs."""
     lie = list(accumulate(map(len, runs), initial=0))

@@ -25,6 +25,7 @@ from slicing.closing import over_cells
 from slicing.closing.answers import Answers
 from slicing.closing.due_ranges import due_ranges, of_rows
 from slicing.closing.over_rows import FEWEST, of_columns
+from slicing.closing.too_many import MOST_ROWS
 from slicing.columns.order import alike
 from slicing.columns.values import buffer
 from slicing.kernels import combine as kinds
@@ -132,9 +133,12 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
 def _tumbled(state: State, new: New, reached: int | None) -> list[Answers]:
     """Emit the cells that are windows now. The others stay."""
     state.watermark, cells = reached, new.cells()
-    due = 0 if reached is None else int(cells.until(reached - state.plan.patience))
-    left = cells if not due else _own(cells, due)
-    state.store = state.store.of((left,) if len(left) else ())
+    if reached is None:
+        state.store = state.store.of((cells,))
+        return []
+    left = cells.since(reached - state.plan.patience)
+    state.store = state.store.of(() if left is None else (left,))
+    due = len(cells.meta) - (0 if left is None else len(left.meta))
     if not due:
         return []
     end, none = np.ascontiguousarray(cells.end[:due]), alike(0, due)
@@ -146,24 +150,23 @@ def _slid(state: State, new: New, reached: int | None) -> list[Answers]:
     answers = None if reached is None else _from_rows(state, new, reached)
     if answers is not None:
         return answers
-    cells = new.cells()
-    state.store = state.store.of((cells,))
-    answers, _ = close(state, reached)
-    left = state.store.runs
-    if left and 2 * len(left[0]) < len(cells):
-        state.store = state.store.of((_own(left[0], 0),))
-    return answers
+    state.store = state.store.of((new.cells(),))
+    return close(state, reached)[0]
 
 
 def _from_rows(state: State, new: New, reached: int) -> list[Answers] | None:
     """Emit windows of few rows a slice as ranges of rows. Cells are made only of slices that are in other windows too:
     in those that may have older cells, and in those that stay open. None if that are most slices."""
     plan, edges, until = state.plan, new.edges, reached - state.plan.patience
-    if len(new.rows) >= FEWEST * edges.size or not over_cells.can(plan) or plan.policy.max_windows_per_push is not None:
+    if len(new.rows) >= FEWEST * edges.size or plan.policy.max_windows_per_push is not None:
+        return None
+    if edges.size * plan.most_windows[0] > MOST_ROWS:  # more than a push can emit, perhaps: they are counted elsewhere
         return None
     horizon, after = reached - plan.lateness, BEGIN if state.watermark is None else state.watermark - plan.patience
     if new.held is not None:  # windows that end later begin after all cells that are held
         after = max(after, int(new.held.meta[-1, END]) + plan.most_windows[2] - 1)
+    if not over_cells.moves(plan, len(new.rows), plan.edges.most_due(edges, after, until)):
+        return None
     early, kept = edges.searchsorted((after, plan.edges.held_from(horizon)), "right").tolist()
     if 2 * (early + edges.size - kept) > edges.size:
         return None
@@ -171,7 +174,7 @@ def _from_rows(state: State, new: New, reached: int) -> list[Answers] | None:
     if np.count_nonzero(has_rows) < edges.size:
         ends, starts = edges[has_rows], np.append(new.bounds[:-1][has_rows], len(new.rows))
     due = due_ranges(plan, ends, after, until)
-    if due is None or due.end.size < plan.policy.stepped:
+    if due is None or not over_cells.moves(plan, len(new.rows), due.end.size):
         return None
     answers = list[Answers]()
     if new.held is not None:
@@ -197,7 +200,7 @@ class New:
     def cells(self, begin: int = 0, end: int | None = None) -> Cells:
         """The cells of some of the slices that have rows. Before the first slice come the cells that are held."""
         first, last = self.bounds[:-1][begin:end], self.bounds[1:][begin:end]
-        edges, held, counts = self.edges[begin:end], None if begin else self.held, last - first
+        edges, held, counts = self.edges[begin:end].copy(), None if begin else self.held, last - first
         if np.count_nonzero(counts) < counts.size:
             some = counts.nonzero()[0]
             edges, first, last, counts = edges[some], first[some], last[some], counts[some]
@@ -238,9 +241,3 @@ class New:
             reduce_runs(lane.kind, first[runs], last[runs], x, block[runs])
 
         side_by_side(some, shares(last, rows.threads, rows.plan.policy.share))
-
-
-def _own(cells: Cells, first: int) -> Cells:
-    """A copy of the cells from ``first`` on: they stay, and shall not keep the memory of the others."""
-    blocks = tuple([block[first:].copy() for block in cells.blocks])
-    return Cells(cells.meta[first:].copy(), blocks, None if cells.ends is None else cells.ends[first:].copy())

@@ -67,7 +67,10 @@ def test_windows_by_hand(case: int) -> None:
     keys = [chance.choice([7, 3, -1, 40]) if by else 0 for _ in times]
     table = pa.table({"t": times, "v": values, "k": keys})
     way = chance.choice([None, "one table"])
-    op = sl.Operator(spec, policy=Policy(stepped=1, stepped_cells=10**6, way=way, straight=chance.random() < 0.7))
+    op = sl.Operator(
+        spec,
+        policy=Policy(stepped=1, stepped_cells=10**6, stepped_types=10**6, way=way, straight=chance.random() < 0.7),
+    )
     found, at = list[pa.Table](), 0
     while at < len(times):
         size = chance.choice([1, 50, 200])

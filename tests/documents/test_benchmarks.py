@@ -122,7 +122,16 @@ def test_peers_compare_threads(peers: ModuleType, capsys: pytest.CaptureFixture[
     assert peers.main(["--quick", "--threads", "--only", "1 k rows a slice, 1 M"]) == 0
     told = capsys.readouterr().out
     assert "2 threads" in told
-    assert told.count("x") >= 2
+    assert told.count("x") >= 2 and told.count("%") == 2  # the serial shares
+
+
+def test_pushes_are_compared_with_their_kernels(peers: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert peers.main(["--overhead", "--quick"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["1,000,000", "100,000"]
+    for line in lines:
+        push, kernels, more = (float(number.rstrip("%")) for number in line.split()[1:])
+        assert push > 0 < kernels and abs(push / kernels - 1 - more / 100) < 0.1
 
 
 def test_peers_name_the_workloads_they_have(peers: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ import pytest
 import slicing as sl
 from slicing import push
 from slicing.closing.over_rows import of_columns
+from slicing.held import FEWEST_TOLD
 from slicing.query.policy import Policy
 from slicing.stages import straight
 from slicing.system.threads import Share
@@ -189,6 +190,29 @@ def test_windows_that_overlap_go_straight(monkeypatch: pytest.MonkeyPatch, most:
     found = [op.push(table.slice(at, 500)).windows for at in range(0, 5000, 500)]
     assert taken[: len(wanted)] == wanted
     assert pa.concat_tables([*found, op.flush().windows]).equals(sl.aggregate(table, op.spec))
+
+
+@pytest.mark.parametrize("watermark", [sl.bounded(0), sl.manual()])
+@pytest.mark.parametrize(
+    "windows", [{"w": sl.sliding(500, 10)}, {"w": sl.tumbling(10)}, {"w": sl.tumbling(10), "x": sl.tumbling(30)}]
+)
+def test_a_small_state_keeps_no_memory_of_a_large_push(windows: dict[str, Any], watermark: Any) -> None:
+    op, rows = sl.Operator(sl.Spec("t", windows, {"n": sl.count(), "s": sl.sum("v")}, watermark=watermark)), 200_000
+    op.push(pa.table({"t": np.arange(rows) * 10, "v": np.arange(rows) % 7}))
+    op.advance(rows * 10 - 10)
+    for run in op._state.store.runs:
+        for array in (run.meta, run.ends, run.starts, *run.blocks):
+            while isinstance(array, np.ndarray) and array.base is not None:
+                array = array.base
+            assert array is None or memoryview(array).nbytes < 10_000
+
+
+def test_more_windows_than_a_push_can_emit_are_refused_before_they_are_made() -> None:
+    rows = max(FEWEST_TOLD, 1000)
+    table = pa.table({"t": np.arange(rows)})
+    for windows in ({"w": sl.sliding(10**12, 1)}, {"w": sl.sliding(3 * 10**9, 1), "x": sl.sliding(10, 1)}):
+        with pytest.raises(ValueError, match=r"a push can emit at most 2,147,483,647"):
+            sl.aggregate(table, sl.Spec("t", windows, {"n": sl.count()}), threads=1)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
