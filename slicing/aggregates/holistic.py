@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, column_named, columns_of, define
 from slicing.aggregates.arithmetic import Lowered
-from slicing.aggregates.over_lists import Windows, list_array, ranked
+from slicing.aggregates.over_lists import VISITS_OF_LARGEST, Windows, list_array, ranked
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.lists import (
@@ -150,7 +150,7 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         at = np.empty(windows.first.size + 1, np.int64)
         out = np.empty(int(np.minimum(windows.count, wanted).sum()), np.int64)
         ends = windows.first, windows.last, windows.at
-        if windows.of_many_slices:
+        if windows.visits_more(VISITS_OF_LARGEST):
             values, rank, counts = windows.ranks()
             nan = values.size - 1 if value.family == FLOAT and values[-1] == v.TOP else -1
             marked.largest_ranked(*ends, rank, windows.before, np.int64(wanted), np.int64(nan), *counts, at, out)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.aggregates import over_lists
+from slicing.aggregates import holistic, over_lists
 from slicing.cells import lists as of_cells
 from slicing.cells.blocks import identity, together
 from slicing.cells.lanes import Lane
@@ -92,6 +92,7 @@ def test_counted_values_of_large_windows(how: str) -> None:
 
 def test_pivots_are_drawn_anew_where_the_values_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
+    monkeypatch.setattr(over_lists, "VISITS", 10**9)  # otherwise all values are ranked
     pivots = over_lists._pivots
     monkeypatch.setattr(over_lists, "_pivots", lambda values: drawn.append(values.size) or pivots(values))
     values = np.concatenate([np.arange(20_000) % 1000, np.arange(20_000) % 1000 + 10**9])
@@ -267,6 +268,7 @@ def test_values_near_each_other_are_counted_cell_by_cell(low: int, order: str) -
 def test_quantiles_of_windows_of_many_slices(window: sl.Window, visits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are ranked, or each window searches its slices."""
     monkeypatch.setattr(over_lists, "VISITS", visits)
+    monkeypatch.setattr(holistic, "VISITS_OF_LARGEST", visits)
     rng = np.random.default_rng(5)
     times = 1_700_000_000_000_000_000 + np.sort(rng.integers(0, 3000, 2500))
     values = [None if rng.random() < 0.05 else float(rng.choice([1e300, -0.0, 7.5, v])) for v in rng.normal(size=2500)]
