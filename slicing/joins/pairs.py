@@ -126,6 +126,9 @@ def find(within: Band | Windows, side: int, rows: Run, place: Ints, runs: Sequen
 
 def chosen(match: str, time: Ints, found: Found) -> Ints:
     """The name of the partner that ``match`` chooses for each row (last, first or nearest); -1 if there is none."""
+    if len(found.hits) == 1:
+        place, run = _chosen_in(match, time, found.hits[0]), found.hits[0].run
+        return np.where(place >= 0, run.name.take(place, mode="clip"), -1)
     best_name = np.full(time.size, -1)
     best_time, best_sequence = np.zeros(time.size, np.int64), np.zeros(time.size, np.int64)
     for hit in found.hits:

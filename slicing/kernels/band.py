@@ -176,7 +176,11 @@ def keep_rows(
 
 @kernel
 def nearest(time, first, count, run_time, chosen):
-    """The partner nearest in time; if two are equally near, the earlier; of equal times the last. -1: no partner."""
+    """The partner nearest in time; if two are equally near, the earlier; of equal times the last. -1: no partner.
+
+    Of rows in order, the first later partner is not far behind that of the row before.
+    """
+    known = np.int64(0)
     for j in range(time.size):
         i = u64(j)
         low, stop = first[i], first[i] + count[i]
@@ -184,15 +188,23 @@ def nearest(time, first, count, run_time, chosen):
             chosen[i] = -1
             continue
         t, end = time[i], stop
+        if low < known <= stop and run_time[u64(known - 1)] <= t:
+            low, step = known, np.int64(1)
+            while low + step <= stop and run_time[u64(low + step - 1)] <= t:
+                low += step
+                step *= 2
+            stop = min(low + step - 1, stop)
         while low < stop:  # the first partner that is later
             middle = (low + stop) >> 1
             if run_time[u64(middle)] <= t:
                 low = middle + 1
             else:
                 stop = middle
-        before, best = low - 1, low
+        known, before, best = low, low - 1, low
         if best < end:  # the last partner of its time
             at, best, stop = run_time[u64(best)], best + 1, end
+            if best < end and run_time[u64(best)] > at:
+                stop = best
             while best < stop:  # by halves: a million rows may have one time
                 middle = (best + stop) >> 1
                 if run_time[u64(middle)] <= at:
