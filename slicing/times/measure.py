@@ -40,6 +40,8 @@ def _cure(type: pa.DataType) -> str:
         return ": parse it first (pandas.to_datetime, polars' str.to_datetime, Spark's to_timestamp)"
     if pa.types.is_floating(type):
         return ": cast it to timestamps or whole numbers first (pandas.to_datetime(..., unit='s'))"
+    if pa.types.is_time(type) or pa.types.is_duration(type):
+        return ": add it to a date first, or cast it to whole numbers"
     if pa.types.is_null(type):
         return ": it has no values; give its type, for files with pyarrow.dataset.dataset(path, format=..., schema=...)"
     return ""

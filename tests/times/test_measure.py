@@ -206,6 +206,8 @@ def test_the_types_a_stream_can_advance_along(type: pa.DataType) -> None:
 )
 def test_other_types_are_refused(type: pa.DataType) -> None:
     cures = {
+        pa.time64("us"): ": add it to a date first, or cast it to whole numbers",
+        pa.duration("s"): ": add it to a date first, or cast it to whole numbers",
         pa.float64(): ": cast it to timestamps or whole numbers first (pandas.to_datetime(..., unit='s'))",
         pa.string(): ": parse it first (pandas.to_datetime, polars' str.to_datetime, Spark's to_timestamp)",
     }
