@@ -72,6 +72,22 @@ def with_empty(
     return Answers.together(parts), given
 
 
+def completes_empty(plan: Plan, filled: Filled, new: Cells, watermark: int | None) -> bool:
+    """Whether the windows before these new cells of a key, back to its last emitted one, end before the watermark: they
+    are complete now, although the watermark may pass no end."""
+    if watermark is None or not len(new):
+        return False
+    for k, last in filled.items():
+        code = new.code
+        known = code < last.size
+        lower, end = last.take(code[known]), plan.bounds[k].last_end(new.end[known])
+        seen = lower > BEGIN
+        upper = np.minimum(end[seen], watermark - plan.patience)
+        if (plan.bounds[k].count_ends(lower[seen], np.maximum(upper, lower[seen])) > 0).any():
+            return True
+    return False
+
+
 def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: int) -> tuple[Answers, Filled]:
     """Time windows of a spec with ``idle``: each run of a key's rows counts as a key of its own.
 

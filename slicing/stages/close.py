@@ -13,7 +13,7 @@ import numpy as np
 
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
-from slicing.closing.fill import Filled
+from slicing.closing.fill import Filled, completes_empty
 from slicing.closing.panes import Panes
 from slicing.closing.postpone import Postponed, emitted
 from slicing.closing.revise import revise
@@ -38,6 +38,7 @@ class Changed(NamedTuple):
     older: KeyRows | None = None  # the rows kept before the push, if windows of kept rows may have changed
     panes: Sequence[Panes] = ()  # in plans with triggers: windows that are reported early, on time and late
     numbered: bool = False  # whether the panes have their revisions and include all answers
+    fills: bool = False  # whether empty windows that the watermark has passed are known now
 
 
 UNCHANGED = Changed()
@@ -59,10 +60,11 @@ def admit(state: State, new: Arrivals) -> Changed:
             state.store, state.revisions, again, mark = found
             first = np.full(sum(map(len, waited)), -1 if state.plan.spec.emit == "changes" else 0)
             revised = Answers.together([*waited, again]), np.append(first, mark)
+    fills = bool(state.plan.fill) and completes_empty(state.plan, state.filled, new.cells, state.watermark)
     state.store = state.store.going_on(new.cells)  # cells of windows that close now need no merging
     if state.plan.keeps_rows and new.in_time is not None:
         state.rows, older = kept(state.rows, new.in_time, new.tardy, state.watermark)
-    return Changed(revised, older) if revised or older is not None else UNCHANGED
+    return Changed(revised, older, fills=fills) if revised or older is not None or fills else UNCHANGED
 
 
 def close(
@@ -94,7 +96,7 @@ def close(
         if plan.session_gaps and not (flush or plan.fill or state.watermark is None):
             assert isinstance(state.store, SessionStore)
             state.store, others = state.store.ending(after, until)  # cells of other keys are not read
-        if state.store.runs and _may_close(state, after, until, flush):
+        if state.store.runs and (change.fills or _may_close(state, after, until, flush)):
             parts = [*_answer(state, reached, after, until, flush, quiet), *parts]
         elif state.postponed:
             parts = [*give_waiting(state, flush), *parts]
