@@ -23,7 +23,7 @@ from slicing.cells.sessions import Runs
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.closing.due_ranges import ByType, DueRanges
-from slicing.closing.over_cells import moves, over_cells
+from slicing.closing.over_cells import are_words, have_values, moves, over_cells
 from slicing.closing.spans import Known
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import inverse, sorting, stable_order
@@ -132,7 +132,7 @@ class _Scope:
         ascending = bool(((due.low[1:] >= due.low[:-1]) | (due.type[1:] != due.type[:-1])).all())
         windows = np.stack([due.low, due.need, rank], axis=1)
         (window, first, last, place), at = ranges_of(type_first, windows, due.high, ascending, group_first, slice_of)
-        if moves(self.plan, len(cells), first.size):
+        if moves(self.plan, len(cells), first.size) and are_words(self.plan) and have_values(cells.blocks):
             code = np.empty(first.size, np.int64)
             code[place] = cells.code.take(first)
             bounds = due.type.take(window).searchsorted(np.arange(types + 1)) if types > 1 else (0, first.size)

@@ -22,6 +22,7 @@ from slicing.kernels.ranges import least_of, moments_of, sums_of
 from slicing.query.plan import Plan
 from slicing.system.arrays import Floats, Ints
 
+SEVERAL = 4  # times as many windows, of each of several types, from which on ranges pay
 _ZERO = np.int64(0)
 
 
@@ -36,8 +37,20 @@ def moves(plan: Plan, places: int, windows: int) -> bool:
     """Whether it pays to answer windows as ranges that move forward over so many cells or rows: each type of windows
     goes over all of them."""
     policy, types = plan.policy, len(plan.edges.bounds)
-    most = policy.stepped_cells if types == 1 else policy.stepped_types
-    return windows >= policy.stepped * types and places * types <= most * windows and can(plan)
+    if types == 1:
+        return windows >= policy.stepped and places <= policy.stepped_cells * windows and can(plan)
+    many = windows >= SEVERAL * policy.stepped * types and places * types <= policy.stepped_types * windows
+    return many and are_words(plan) and can(plan)
+
+
+def are_words(plan: Plan) -> bool:
+    """Whether all results are words of partials: these can be written once, in their places."""
+    return all(agg.number is not None for agg in plan.aggs.values())
+
+
+def have_values(blocks: Sequence[Block]) -> bool:
+    """Whether each of these cells has values in all lanes."""
+    return all(isinstance(block, np.ndarray) and int(block[:, 0].min()) > 0 for block in blocks)
 
 
 def over_cells(plan: Plan, runs: Sequence[Cells], spans: Spans) -> RangePartials:

@@ -104,8 +104,8 @@ def _with_views(table: pa.Table) -> pa.Table:
         if type in (pa.string(), pa.large_string()):
             try:
                 table = table.set_column(at, table.column_names[at], table.column(at).cast(pa.string_view()))
-            except pa.ArrowNotImplementedError:  # in older pyarrow
-                return table
+            except (pa.ArrowNotImplementedError, pa.ArrowCapacityError):  # older pyarrow; more than 2 GiB in a chunk
+                continue
     return table
 
 

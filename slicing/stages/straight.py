@@ -41,6 +41,10 @@ from slicing.system.arrays import Array, Ints
 from slicing.system.threads import side_by_side
 from slicing.windows.bounds import APART, BEGIN, LIMIT
 
+CLOSES = (
+    16  # times as many windows, from which on ranges of rows pay beside windows with older cells: those are closed too
+)
+
 
 class Reduced(NamedTuple):
     """A lane, and the column from which it is reduced. Counts need none: no value is null."""
@@ -165,7 +169,10 @@ def _from_rows(state: State, new: New, reached: int) -> list[Answers] | None:
     horizon, after = reached - plan.lateness, BEGIN if state.watermark is None else state.watermark - plan.patience
     if new.held is not None:  # windows that end later begin after all cells that are held
         after = max(after, int(new.held.meta[-1, END]) + plan.most_windows[2] - 1)
-    if not over_cells.moves(plan, len(new.rows), plan.edges.most_due(edges, after, until)):
+    most = plan.edges.most_due(edges, after, until)
+    if not over_cells.moves(plan, len(new.rows), most) or (
+        new.held is not None and most < CLOSES * plan.policy.stepped
+    ):
         return None
     early, kept = edges.searchsorted((after, plan.edges.held_from(horizon)), "right").tolist()
     if 2 * (early + edges.size - kept) > edges.size:

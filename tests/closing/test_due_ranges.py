@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.closing import emit
+from slicing.closing import emit, over_cells
 from slicing.closing.ways import in_steps
 from slicing.query.policy import Policy
 from slicing.stages import straight
@@ -21,6 +21,12 @@ CASES = max(int(os.environ.get("SLICING_CASES", "60")), 1)
 SEED = int(os.environ.get("SLICING_SEED", "0"))
 BEGUN = 1_700_000_000_000_000_000
 AGGS = {"n": sl.count(), "s": sl.sum("v"), "m": sl.mean("v"), "lo": sl.min("v"), "hi": sl.max("v")}
+
+
+@pytest.fixture(autouse=True)
+def few_windows_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(straight, "CLOSES", 1)
+    monkeypatch.setattr(over_cells, "SEVERAL", 1)
 
 
 def data(chance: random.Random) -> tuple[list[int], list[Any]]:

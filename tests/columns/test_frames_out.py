@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -201,6 +202,14 @@ def test_narrow_decimals_are_polars_own(type: str) -> None:
         assert found["k"].to_list() == plain["k"].to_pylist() and found["last"].to_list() == plain["last"].to_pylist()
     for name in "xyz":
         assert found[name].to_list() == table[name].to_pylist()
+
+
+def test_more_text_than_fits_views() -> None:
+    ends = pa.py_buffer(np.arange(MANY_TEXTS + 1) * 140_000)
+    texts = pa.LargeStringArray.from_buffers(MANY_TEXTS, ends, pa.py_buffer(np.zeros(140_000 * MANY_TEXTS, np.uint8)))
+    table = pa.table({"t": range(MANY_TEXTS), "s": texts})
+    found = sl.attach(table, sl.Spec("t", {"w": sl.rows(2)}, {"n": sl.count()}), returns="polars")
+    assert found.shape == (MANY_TEXTS, 3) and found.schema["s"] == pl.String
 
 
 @pytest.mark.parametrize("rows", [MANY_TEXTS - 1, MANY_TEXTS, 3 * MANY_TEXTS])

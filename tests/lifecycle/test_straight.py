@@ -14,6 +14,7 @@ import pytest
 
 import slicing as sl
 from slicing import push
+from slicing.closing import over_cells
 from slicing.closing.over_rows import of_columns
 from slicing.held import FEWEST_TOLD
 from slicing.query.policy import Policy
@@ -45,6 +46,12 @@ AGGREGATES = {
 }
 ENDS = {pa.float64(): (-1e308, 1e308), pa.int64(): (-(1 << 63), (1 << 63) - 1), pa.int32(): (-(1 << 31), (1 << 31) - 1)}
 ODD = (float("nan"), float("inf"), -0.0, 0.0)
+
+
+@pytest.fixture(autouse=True)
+def few_windows_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(straight, "CLOSES", 1)
+    monkeypatch.setattr(over_cells, "SEVERAL", 1)
 
 
 def query(chance: random.Random, time: pa.DataType, values: pa.DataType) -> sl.Spec:
