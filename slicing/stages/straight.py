@@ -114,7 +114,7 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
         kept = held and plan.tumbles and held[0].meta[0, END] <= state.watermark - plan.patience
         if kept:  # for a window that was removed since
             return None
-    if held and len(held[0]) > max(policy.straight_cells, size // policy.straight_rows):
+    if held and len(held[0].meta) > max(policy.straight_cells, size // policy.straight_rows):
         return None
     edges = plan.edges.listed(low, high, 0, max(1024, 2 * size))
     if edges is None:
@@ -237,7 +237,7 @@ class New:
             return
         rows, column, low, high = self.rows, self.rows.columns[lane.column], int(first[0]), int(last[-1])
         assert lane.read is not None
-        if high - low < len(rows):
+        if high - low < rows.time.size:
             column, first, last = column.slice(low, high - low), first - low, last - low
         x = lane.read(column)
         if rows.threads == 1 or not rows.shared:
