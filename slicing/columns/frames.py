@@ -103,9 +103,12 @@ def _with_views(table: pa.Table) -> pa.Table:
     for at, type in enumerate(table.schema.types):
         if type in (pa.string(), pa.large_string()):
             try:
-                table = table.set_column(at, table.column_names[at], table.column(at).cast(pa.string_view()))
+                views = table.column(at).cast(pa.string_view())
             except (pa.ArrowNotImplementedError, pa.ArrowCapacityError):  # older pyarrow; more than 2 GiB in a chunk
                 continue
+            texts = chain.from_iterable(chunk.buffers()[2:] for chunk in views.chunks)
+            if all(buffer is not None for buffer in texts):  # pyarrow 18 has such buffers, which Polars reads
+                table = table.set_column(at, table.column_names[at], views)
     return table
 
 
