@@ -224,7 +224,7 @@ def _edge(kind: int) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             return Lowered(value.picked(b[0][:, 4], _empty(b[0]), pools.get(column)), None)
 
-        return BoundAggregate((_lane(agg, kind, Feed(agg.value_column, "word")),), value.type, lower)
+        return BoundAggregate((_lane(agg, kind, Feed(agg.value_column, "word")),), value.type, lower, frozenset({4}))
 
     return build
 

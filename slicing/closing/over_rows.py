@@ -36,18 +36,14 @@ _ZERO = np.int64(0)
 def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tuple[Block, ...] | RangePartials:
     """Each lane's partials over ranges of these rows. ``fewest``: with fewer rows a range on average, cells do not
     pay."""
-    few = fewest * len(spans) <= len(rows) or plan.combine != AUTO
-    dense = [] if few else [lane for lane in plan.lanes if lane.kind in DENSE]
+    many = fewest * len(spans) > len(rows)
+    dense = [lane for lane in plan.lanes if tells_edges(plan, lane) or (many and lane.kind in DENSE)]
+    dense = dense if plan.combine == AUTO else []
     partials = of_columns(plan, rows, dense, spans)
     if len(dense) == len(plan.lanes):
         return partials
     others = [lane for lane in plan.lanes if lane not in dense]
-    first, last = spans.of(0, len(spans))
-    if not few and all(tells_edges(plan, lane) for lane in others) and (first < last).all():
-        blocks = range_partials(rows, first, last, others)  # ranges may overlap
-    else:
-        blocks = from_cells(plan, others, rows, first, last)
-    found = dict(zip(others, blocks, strict=True))
+    found = dict(zip(others, from_cells(plan, others, rows, *spans.of(0, len(spans))), strict=True))
     found |= zip(dense, partials.whole(), strict=True)
     return tuple(found[lane] for lane in plan.lanes)
 
@@ -74,6 +70,17 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
             rows = rows.take(np.repeat(begin - left[:-1], end - begin) + np.arange(left[-1]))
             begin, end = left[:-1], left[1:]
     return answered(plan, lanes, range_partials(rows, begin, end, lanes), first, last)
+
+
+def _nearest_valid(valid: Bytes, backwards: bool) -> Ints:
+    """For each row the row that counts and is nearest to it, at or after it (at or before it, ``backwards``). Any row
+    if there is none."""
+    place = np.arange(valid.size)
+    if backwards:
+        found = np.where(valid, place, 0)
+        return np.maximum.accumulate(found, out=found)
+    found = np.where(valid, place, valid.size - 1)[::-1]
+    return np.minimum.accumulate(found, out=found)[::-1]
 
 
 def _cuts(first: Ints, last: Ints, rows: int) -> tuple[Ints, Ints, Ints]:
@@ -161,6 +168,13 @@ class _OfRows(Column):
         with np.errstate(invalid="ignore"):  # of an infinity it is NaN, as it should be
             rest = x - x if count.size else count
         moments_of(count, x, rest, bottom, first, last, np.empty((3, x.size)), mean, squares)
+
+    def edge(self, ranges: RangeBounds, out: Ints) -> None:
+        x, backwards = self.values(ranges), self.lane.kind == kinds.LAST
+        at = ranges.last - 1 - ranges.bottom if backwards else ranges.first - ranges.bottom
+        if self.valid is not ALL_VALID:
+            at = _nearest_valid(self.valid[ranges.bottom : ranges.top], backwards).take(at)
+        x.take(at, out=out, mode="clip")  # otherwise numpy copies once more
 
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         bottom, top, *found, _ = ranges

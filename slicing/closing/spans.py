@@ -139,7 +139,8 @@ DENSE: Set[object] = {
     *SUMS_F,
     *SUMS_I,
     *EXTREMES,
-}  # lanes that can be answered from dense columns
+}  # lanes that can be answered from dense columns of rows and of partials
+EDGES = {kinds.FIRST, kinds.LAST}  # if rows are in order of arrival, these can be answered from dense columns of rows
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,10 @@ class Column:
         ``as_numbers`` or as their keys."""
         raise NotImplementedError
 
+    def edge(self, ranges: RangeBounds, out: Ints) -> None:
+        """The word of the first or last row that counts; that of any row for a range without such rows."""
+        raise NotImplementedError
+
     def partials(self, ranges: RangeBounds) -> Ints:
         """Partials, stored word by word. Words that nobody reads are not filled."""
         kind = self.lane.kind
@@ -201,6 +206,8 @@ class Column:
             self.sums_i(ranges, words.T)
         elif kind == kinds.MOMENTS:
             self.moments(ranges, *words[1:].view(np.float64))
+        elif kind in EDGES:
+            self.edge(ranges, words[4])
         if kind in EXTREMES:
             for word in self.words & {len(words) - 2, len(words) - 1}:
                 self.extreme(word, ranges, words[word], False)

@@ -152,8 +152,10 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
 
 
-def one_piece(column: pa.ChunkedArray) -> pa.Array:
+def one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as an array, without a copy if it has one chunk."""
+    if isinstance(column, pa.Array):
+        return column
     if column.num_chunks == 1:
         return column.chunk(0)
     if not column.num_chunks:

@@ -756,3 +756,24 @@ def test_narrow_columns_of_several_pushes_are_read_where_they_lie(type: pa.DataT
     assert [before[f"total_{name}"] for name in ("3", "8", "ever")] == [300, 800, 4500]
     assert {row[f"most_{name}"] for row in (last, before) for name in ("3", "8", "ever")} == {100}
     assert [last["n_3"], last["n_8"], last["n_ever"], before["n_ever"]] == [3, 8, 60, 45]
+
+
+# --- first and last value ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [*product((False, True), repeat=5)])
+@pytest.mark.parametrize("type", [pa.float64(), pa.int16(), pa.string(), pa.bool_(), pa.decimal128(21, 2)], ids=str)
+def test_first_and_last_value(type: pa.DataType, missing: tuple[bool, ...]) -> None:
+    """A null value is no first or last value, at whichever end of a range it is."""
+    values = [None if gone else int(at % 2 == 0) for at, gone in enumerate(missing)]
+    data = pa.table({"t": range(5), "v": pa.array(values).cast(pa.int64()).cast(type)})
+    asked = pa.table({"t": range(7)})
+    spans = {"two": 2, "ever": None}
+    aggs = {"first": sl.first("v"), "last": sl.last("v"), "n": sl.count("v")}
+    found = sl.features(asked, data, on=[], time="t", ranges=spans, aggs=aggs)
+    for name, span in spans.items():
+        reached = [data["v"].to_pylist()[max(0, t - (span or t)) : t] for t in range(7)]
+        held = [[value for value in some if value is not None] for some in reached]
+        assert found[f"n_{name}"].to_pylist() == list(map(len, held))
+        assert found[f"first_{name}"].to_pylist() == [some[0] if some else None for some in held]
+        assert found[f"last_{name}"].to_pylist() == [some[-1] if some else None for some in held]

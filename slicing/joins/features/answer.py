@@ -26,6 +26,7 @@ from slicing.columns.order import ranges as row_ranges
 from slicing.columns.pools import ranks
 from slicing.joins.features.plan import FeaturePlan, without_events
 from slicing.joins.features.ranges import Span
+from slicing.joins.places import Places
 from slicing.joins.sides import Run, Side, together
 from slicing.joins.slices import Slices
 from slicing.joins.within import Reach
@@ -33,7 +34,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.band import count_partners
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
-from slicing.reducing.lift import takes_any_ranges
+from slicing.reducing.lift import takes_any_ranges, tells_edges
 from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Ints, Mask
 from slicing.system.threads import Share, side_by_side
@@ -176,10 +177,8 @@ def rows_of(aggs: Plan, run: Run, events: Side) -> Rows:
     """The events of a run with their columns, in the order of the run; cached on the run."""
     known: tuple[Plan, Rows] | None = run.__dict__.get("rows")
     if known is None or known[0] is not aggs:
-        columns = {
-            name: one_piece(events.table.column(name).take(array_of(run.name - events.base)))
-            for name in aggs.row_columns
-        }
+        places = Places(run.name - events.base)
+        columns = {name: one_piece(places.take(events.table.column(name))) for name in aggs.row_columns}
         time, instant = _times(aggs, run)
         known = run.__dict__["rows"] = aggs, Rows(aggs, columns, time, None, 1, run.name, {}, instant=instant)
     return known[1]
@@ -259,6 +258,8 @@ def _reached(
 
 def _taken(run: Run, ranges: list[tuple[Ints, Ints]], sparse: int) -> tuple[Run, list[tuple[Ints, Ints]]]:
     """The rows of a run between the first and the last one that each label reaches, and the ranges among these rows."""
+    if max(int(count.sum()) for _, count in ranges) >= len(run):  # reading all rows costs no more
+        return run, ranges
     low, high = np.full(ranges[0][0].size, len(run)), np.zeros(ranges[0][0].size, np.int64)
     for first, count in ranges:
         low = np.minimum(low, np.where(count > 0, first, len(run)))
@@ -278,10 +279,10 @@ def _rows(plan: Plan, run: Run, events: Side) -> tuple[Rows, dict[str, pa.Array]
     columns: dict[str, pa.Array] = {}
     if plan.row_columns:
         found = events.table if events.chunks else None
-        places = array_of(run.name - events.base)
+        places = Places(run.name - events.base)
         for name in plan.row_columns:
             type = plan.types[name]
-            columns[name] = pa.nulls(0, type) if found is None else one_piece(found.column(name).take(places))
+            columns[name] = pa.nulls(0, type) if found is None else one_piece(places.take(found.column(name)))
     ranked, pools = {}, {}
     for name in plan.ranked:
         pool = pa.nulls(0, plan.partials.value_types[name].type)
@@ -294,7 +295,8 @@ def _times(aggs: Plan, run: Run) -> tuple[Ints, Ints | None]:
     """The times for row kernels, and the true times if the kernels get other numbers.
 
     Some row kernels do not accept every int64 time, such as the largest one."""
-    if _by_run(aggs) and len(run) and run.high < MOST:
+    others = [lane for lane in aggs.lanes if not tells_edges(aggs, lane)]
+    if aggs.combine == AUTO and takes_any_ranges(aggs, others) and len(run) and run.high < MOST:
         return run.time, None
     return _moments(run), run.time
 
@@ -320,11 +322,12 @@ class _Answers:
         some = np.flatnonzero(count)
         if not some.size:
             return self.of_partials(some, [], order)
+        every = some.size == count.size
 
         def lowered(part: slice) -> list[list[pa.Array]]:
             labels = some[part]
-            begin = first[labels]
-            found = _partials(self.aggs, rows, begin, begin + count[labels])
+            begin, size = (first[part], count[part]) if every else (first[labels], count[labels])
+            found = _partials(self.aggs, rows, begin, begin + size)
             return [self.lowered(blocks, labels[at]) for at, blocks in found]
 
         policy = self.plan.policy
@@ -343,8 +346,8 @@ class _Answers:
             place = np.full(order.size, some.size)
             place[some] = np.arange(some.size)
             place = place[order]
-        taken = array_of(place)
-        return [pa.concat_arrays(parts).take(taken) for parts in zip(*pieces, strict=True)]
+        taken = Places(place)
+        return [taken.take(pa.concat_arrays(parts)) for parts in zip(*pieces, strict=True)]
 
     def lowered(self, blocks: Sequence[Block], labels: Ints) -> list[pa.Array]:
         found = []

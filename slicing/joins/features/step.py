@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from slicing.columns.arrow_out import array_of
-from slicing.columns.dictionaries import coded, some_of
+from slicing.columns.dictionaries import coded
 from slicing.columns.key_marks import MOST, KeyMarks
-from slicing.columns.order import order_by, stable_order
+from slicing.columns.order import order_by
 from slicing.joins.arrivals import Rows
 from slicing.joins.features.answer import answered, is_reached
 from slicing.joins.features.fused import fused
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.keep import done_by_key
+from slicing.joins.places import Places
 from slicing.joins.progress import Marks
 from slicing.joins.sides import NO_KEY, Done, Run, Side, not_done, run_of
 from slicing.joins.slices import Slices
@@ -98,10 +98,10 @@ class FeatureStep:
             gone = Run.of(leaving)
             gone = gone.take(order_by(gone.name, gone.time, gone.code.astype(np.int64)))
         self.answered = gone.name.size
-        order = stable_order(gone.name) if self._whole else order_by(gone.name, gone.time)
+        order = order_by(gone.name) if self._whole else order_by(gone.name, gone.time)
         found = answered(self.plan, gone, self.events, order)
-        places = array_of(gone.name.take(order) - self.labels.base)
-        columns = [some_of(self.labels.table.column(name), places) for name in self.plan.sides[LEFT].kept]
+        places = Places(gone.name.take(order) - self.labels.base)
+        columns = [places.take(self.labels.table.column(name)) for name in self.plan.sides[LEFT].kept]
         for column, type in zip(found, self.plan.output.types[len(columns) :], strict=True):
             columns.append(coded(column, type) if pa.types.is_dictionary(type) else column)
         return pa.Table.from_arrays(columns, schema=self.plan.output)
