@@ -59,8 +59,19 @@ class Total(NamedTuple):
         beyond = upper.high + carry
         return Total(low.low, high), beyond != (high >> 63)
 
+    def times(self, factor: int) -> Total | None:
+        """The sums multiplied by ``factor``; None if some of these do not fit a word."""
+        low = self.low.view(np.int64)
+        if not low.size:
+            return self
+        least, most = int(low.min()), int(low.max())
+        if (self.high != low >> 63).any() or max(-least, most) * factor >= 1 << 63:
+            return None
+        low = low * factor
+        return Total(low.view(np.uint64), low >> 63)
+
     def objects(self) -> npt.NDArray[np.object_]:
-        """The sums as Python integers, for decimal division only."""
+        """The sums as Python integers, to divide wide decimals."""
         return self.high.astype(object) * (1 << 64) + self.low.astype(object)
 
     def mean(self, count: Ints) -> Ints:
