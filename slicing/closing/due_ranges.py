@@ -13,7 +13,7 @@ import numpy as np
 from slicing.cells.blocks import Block, width
 from slicing.closing.answers import Answers
 from slicing.closing.spans import Known, RangePartials, Sliding, Spans
-from slicing.columns.arrow_out import room
+from slicing.columns.arrow_out import room, steps
 from slicing.columns.order import alike, all_alike, begins, stable_order
 from slicing.kernels.windows import in_steps
 from slicing.query.plan import Plan
@@ -48,10 +48,11 @@ class DueRanges(NamedTuple):
 def due_ranges(plan: Plan, ends: Ints, after: int, until: int) -> DueRanges | None:
     """The windows with ``after < end <= until`` that hold slices. Each slice ends at one of ``ends``, which ascend.
     None if there are none."""
-    steps = in_steps_of(plan)
-    if steps is not None and in_steps(ends, steps[1]):
-        end, spans = steps_between(*steps, int(ends[0]), ends.size, after, until)
-        return DueRanges(alike(0, end.size), end - steps[0], end, [(None, spans)]) if end.size else None
+    regular = in_steps_of(plan)
+    if regular is not None and in_steps(ends, regular[1]):
+        end, spans = steps_between(*regular, int(ends[0]), ends.size, after, until)
+        start = np.subtract(end, regular[0], out=room(end.size))
+        return DueRanges(alike(0, end.size), start, end, [(None, spans)]) if end.size else None
     due = plan.edges.due(ends, after, until)
     return DueRanges.of(due) if due.end.size else None
 
@@ -67,7 +68,7 @@ def steps_between(size: int, every: int, oldest: int, slices: int, after: int, u
     most = size // every
     first = max((after - oldest) // every + 1, 0)  # windows are numbered by their last slice
     last = min((until - oldest) // every, slices + most - 2)
-    end = np.arange(oldest + first * every, oldest + (last + 1) * every, every)
+    end = steps(oldest + first * every, max(last + 1 - first, 0), every)
     return end, Sliding(most, slices, first + 1, end.size)
 
 

@@ -21,6 +21,7 @@ MANY_NAMES = 128  # with so many rows, names are taken by a kernel: 180 rows 13 
 MOST_TEXT = (1 << 31) - 1  # the most bytes in a column of strings
 KEPT_TEXT = 1 << 21  # the most bytes of names that are kept for later results
 MANY_ROWS = 1 << 13  # with so many rows, a table uses Arrow's memory
+AT_ONCE = 1 << 12  # numbers that stay in the nearest cache
 MUCH = 1 << 14  # up to so many bytes, the longest text decides the room of each text
 
 _type_of = cache(pa.from_numpy_dtype)
@@ -49,6 +50,17 @@ def room(size: int, type: npt.DTypeLike = np.int64) -> Array:
 def table_room(size: int, words: int) -> Ints:
     """An uninitialised table of words in Arrow's memory pool, for ``MANY_ROWS`` rows or more."""
     return room(size * words).reshape(size, words)
+
+
+def steps(first: int, size: int, step: int) -> Ints:
+    """``first``, ``first + step`` ..., so many numbers; many of them in Arrow's memory."""
+    if size < MANY_ROWS:
+        return np.arange(first, first + size * step, step)
+    numbers, few = room(size), np.arange(0, AT_ONCE * step, step)
+    for at in range(0, size, AT_ONCE):
+        some = numbers[at : at + AT_ONCE]
+        np.add(few[: some.size], first + at * step, out=some)
+    return numbers
 
 
 class Pieces:
