@@ -607,8 +607,10 @@ def policy_for(case: Case, **told: object) -> Policy:
         stepped=1,  # ranges of cells or rows in dense columns, unless a strategy is named
         stepped_cells=100,
         stepped_types=100,
+        stepped_several=1,
+        stepped_rows=1,
         recomputed=40 * (size % 5),  # without asking
-        way=("as they lie", "stacks", "buckets", "one table", "in steps")[size % 5],
+        way=("as they lie", "stacks", "buckets", "one table", "ranges")[size % 5],
         tree_slides=1 if size % 2 == 0 else 10**6,
         head_filled=0.01 if size // 2 % 2 else Policy.head_filled,  # the head begins with the first rows
         head_most=8 if size % 7 == 0 else Policy.head_most,

@@ -12,6 +12,7 @@ import numpy as np
 
 from slicing.cells.blocks import Block, width
 from slicing.closing.answers import Answers
+from slicing.closing.over_cells import moves
 from slicing.closing.spans import Known, RangePartials, Sliding, Spans
 from slicing.columns.arrow_out import room, steps
 from slicing.columns.order import alike, all_alike, begins, stable_order
@@ -37,7 +38,7 @@ class DueRanges(NamedTuple):
 
     @staticmethod
     def of(due: DueWindows) -> DueRanges:
-        if due.type[0] == due.type[-1] and all_alike(due.type):
+        if not due.type.size or (due.type[0] == due.type[-1] and all_alike(due.type)):
             return DueRanges(*due[:3], [(None, Known(due.low, due.high, True))])
         order = stable_order(due.type)
         bounds = np.append(begins(due.type.take(order)), order.size).tolist()
@@ -45,16 +46,19 @@ class DueRanges(NamedTuple):
         return DueRanges(*due[:3], [(own, Known(due.low.take(own), due.high.take(own), True)) for own in places])
 
 
-def due_ranges(plan: Plan, ends: Ints, after: int, until: int) -> DueRanges | None:
+def due_ranges(plan: Plan, ends: Ints, after: int, until: int, places: int, times: int = 1) -> DueRanges | None:
     """The windows with ``after < end <= until`` that hold slices. Each slice ends at one of ``ends``, which ascend.
-    None if there are none."""
+    None if there are none, or if they are too few to pay as ranges of so many cells or rows (``over_cells.moves``)."""
+    if not moves(plan, places, plan.edges.most_due(ends, after, until), times):
+        return None
     regular = in_steps_of(plan)
     if regular is not None and in_steps(ends, regular[1]):
         end, spans = steps_between(*regular, int(ends[0]), ends.size, after, until)
         start = np.subtract(end, regular[0], out=room(end.size))
-        return DueRanges(alike(0, end.size), start, end, [(None, spans)]) if end.size else None
-    due = plan.edges.due(ends, after, until)
-    return DueRanges.of(due) if due.end.size else None
+        found = DueRanges(alike(0, end.size), start, end, [(None, spans)])
+    else:
+        found = DueRanges.of(plan.edges.due(ends, after, until))
+    return found if found.end.size and moves(plan, places, found.end.size, times) else None
 
 
 def in_steps_of(plan: Plan) -> tuple[int, int] | None:

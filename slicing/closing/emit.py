@@ -22,7 +22,7 @@ from slicing.cells.lanes import Lane
 from slicing.cells.sessions import Runs
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
-from slicing.closing.due_ranges import ByType, DueRanges
+from slicing.closing.due_ranges import ByType
 from slicing.closing.over_cells import are_words, have_values, moves, over_cells
 from slicing.closing.spans import Known
 from slicing.columns.keys import KeyTable, ranks_among
@@ -56,8 +56,6 @@ def time_answers(
         return Answers.none(plan)
     if plan.a_cell_a_slice and windows_of is None:
         due = plan.edges.due(table.slice_ends, after, until)
-        if moves(plan, len(table), due.end.size):
-            return DueRanges.of(due).answers(plan, partial(over_cells, plan, [table]))
         blocks = combined(plan, table, due.low, due.high)
         return Answers.of_types(plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
     starts = table.slices()

@@ -22,7 +22,7 @@ from slicing.kernels.ranges import least_of, moments_of, sums_of
 from slicing.query.plan import Plan
 from slicing.system.arrays import Floats, Ints
 
-SEVERAL = 4  # times as many windows, of each of several types, from which on ranges pay
+WAY = "ranges"  # the name of this way to answer
 _ZERO = np.int64(0)
 
 
@@ -33,13 +33,16 @@ def can(plan: Plan) -> bool:
     return ranges and plan.edges.periodic and all(lane.kind in DENSE for lane in plan.lanes)
 
 
-def moves(plan: Plan, places: int, windows: int) -> bool:
+def moves(plan: Plan, places: int, windows: int, times: int = 1) -> bool:
     """Whether it pays to answer windows as ranges that move forward over so many cells or rows: each type of windows
-    goes over all of them."""
+    goes over all of them. ``times``: how many times as many windows that takes."""
     policy, types = plan.policy, len(plan.edges.bounds)
+    if policy.way == WAY:
+        return can(plan)
     if types == 1:
-        return windows >= policy.stepped and places <= policy.stepped_cells * windows and can(plan)
-    many = windows >= SEVERAL * policy.stepped * types and places * types <= policy.stepped_types * windows
+        return windows >= times * policy.stepped and places <= policy.stepped_cells * windows and can(plan)
+    times *= policy.stepped_several * types
+    many = windows >= times * policy.stepped and places * types <= policy.stepped_types * windows
     return many and are_words(plan) and can(plan)
 
 

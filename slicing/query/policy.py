@@ -81,6 +81,8 @@ class Policy:
     stepped: int = 512  # windows at a time from which on kernels over dense columns of partials pay
     stepped_cells: int = 16  # cells a window, over all these windows, above which they do not pay
     stepped_types: int = 4  # likewise, for each of several types of windows
+    stepped_several: int = 4  # times as many windows, of each of several types, from which on they pay
+    stepped_rows: int = 16  # times as many windows as ranges of rows, if those with older cells are closed beside them
     slices_together: int = 1024  # slices up to which runs are looked at together: two runs of 2 slices 75 -> 30 us
     table_calls: int = 2500  # cost of one table's calls, in cells: 150 us
     ordered: bool = True  # results are sorted; False: in any order, for callers that sort them otherwise

@@ -21,7 +21,6 @@ import pyarrow as pa
 from slicing.cells.blocks import FIRST
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
-from slicing.closing import over_cells
 from slicing.closing.answers import Answers
 from slicing.closing.due_ranges import due_ranges, of_rows
 from slicing.closing.over_rows import FEWEST, of_columns
@@ -40,10 +39,6 @@ from slicing.stages.close import close
 from slicing.system.arrays import Array, Ints
 from slicing.system.threads import side_by_side
 from slicing.windows.bounds import APART, BEGIN, LIMIT
-
-CLOSES = (
-    16  # times as many windows, from which on ranges of rows pay beside windows with older cells: those are closed too
-)
 
 
 class Reduced(NamedTuple):
@@ -169,19 +164,15 @@ def _from_rows(state: State, new: New, reached: int) -> list[Answers] | None:
     horizon, after = reached - plan.lateness, BEGIN if state.watermark is None else state.watermark - plan.patience
     if new.held is not None:  # windows that end later begin after all cells that are held
         after = max(after, int(new.held.meta[-1, END]) + plan.most_windows[2] - 1)
-    most = plan.edges.most_due(edges, after, until)
-    if not over_cells.moves(plan, len(new.rows), most) or (
-        new.held is not None and most < CLOSES * plan.policy.stepped
-    ):
-        return None
     early, kept = edges.searchsorted((after, plan.edges.held_from(horizon)), "right").tolist()
     if 2 * (early + edges.size - kept) > edges.size:
         return None
     ends, starts, has_rows = edges, new.bounds, new.bounds[1:] > new.bounds[:-1]
     if np.count_nonzero(has_rows) < edges.size:
         ends, starts = edges[has_rows], np.append(new.bounds[:-1][has_rows], len(new.rows))
-    due = due_ranges(plan, ends, after, until)
-    if due is None or not over_cells.moves(plan, len(new.rows), due.end.size):
+    times = 1 if new.held is None else plan.policy.stepped_rows
+    due = due_ranges(plan, ends, after, until, len(new.rows), times)
+    if due is None:
         return None
     answers = list[Answers]()
     if new.held is not None:

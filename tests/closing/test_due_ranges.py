@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.closing import emit, over_cells
-from slicing.closing.ways import in_steps
+from slicing.closing import emit
+from slicing.closing.ways import ranges
 from slicing.query.policy import Policy
 from slicing.stages import straight
 
@@ -23,10 +24,7 @@ BEGUN = 1_700_000_000_000_000_000
 AGGS = {"n": sl.count(), "s": sl.sum("v"), "m": sl.mean("v"), "lo": sl.min("v"), "hi": sl.max("v")}
 
 
-@pytest.fixture(autouse=True)
-def few_windows_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(straight, "CLOSES", 1)
-    monkeypatch.setattr(over_cells, "SEVERAL", 1)
+FEW = Policy(stepped_several=1, stepped_rows=1)  # few windows suffice
 
 
 def data(chance: random.Random) -> tuple[list[int], list[Any]]:
@@ -72,10 +70,12 @@ def test_windows_by_hand(case: int) -> None:
     windows, spec = spec_of(chance, by)
     keys = [chance.choice([7, 3, -1, 40]) if by else 0 for _ in times]
     table = pa.table({"t": times, "v": values, "k": keys})
-    way = chance.choice([None, "one table"])
+    way = chance.choice([None, "ranges", "one table"])
     op = sl.Operator(
         spec,
-        policy=Policy(stepped=1, stepped_cells=10**6, stepped_types=10**6, way=way, straight=chance.random() < 0.7),
+        policy=replace(
+            FEW, stepped=1, stepped_cells=10**6, stepped_types=10**6, way=way, straight=chance.random() < 0.7
+        ),
     )
     found, at = list[pa.Table](), 0
     while at < len(times):
@@ -105,7 +105,7 @@ def test_windows_by_hand(case: int) -> None:
 def test_where_they_come_from(monkeypatch: pytest.MonkeyPatch, rows: int, gaps: bool, types: int) -> None:
     """From rows if slices have few, otherwise from cells, as strategies tell."""
     took = []
-    for module, name in ((straight, "of_columns"), (emit, "over_cells"), (in_steps.over_cells, "over_cells")):
+    for module, name in ((straight, "of_columns"), (ranges, "over_cells")):
         kept = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *given, kept=kept, name=name: took.append(name) or kept(*given))
     slices = np.arange(3000)[np.random.default_rng(1).random(3000) > 0.1 * gaps]
@@ -121,7 +121,7 @@ def test_where_they_come_from(monkeypatch: pytest.MonkeyPatch, rows: int, gaps: 
         op._upto = BEGUN + 30_000
         return pa.concat_tables([op.push(table.slice(100)).windows, op.flush().windows])
 
-    found = pushed(Policy())
+    found = pushed(FEW)
     assert set(took) == {"of_columns" if rows == 1 else "over_cells"}
     took.clear()
     assert found.equals(pushed(Policy(strategies=("recompute", "recompute")))) and not took
@@ -138,8 +138,9 @@ def test_of_keys(monkeypatch: pytest.MonkeyPatch, types: int) -> None:
         "k": chance.integers(0, 5, 900),
     }
     windows = {"w": sl.sliding(500, 10), "x": sl.sliding(45, 10), "y": sl.tumbling(7)}
-    spec = sl.Spec("t", dict([*windows.items()][:types]), AGGS, by="k")
-    found = sl.aggregate(pa.table(columns), spec, threads=1)
+    spec = sl.Spec("t", dict([*windows.items()][:types]), AGGS, by="k", watermark=sl.manual())
+    op = sl.Operator(spec, policy=FEW)
+    found = pa.concat_tables([op.push(pa.table(columns)).windows, op.flush().windows])
     assert len(took) == types and sum(took) == found.num_rows
     other = sl.Operator(spec, policy=Policy(strategies=("recompute", "recompute")))
     assert pa.concat_tables([other.push(pa.table(columns)).windows, other.flush().windows]).equals(found)

@@ -14,7 +14,6 @@ import pytest
 
 import slicing as sl
 from slicing import push
-from slicing.closing import over_cells
 from slicing.closing.over_rows import of_columns
 from slicing.held import FEWEST_TOLD
 from slicing.query.policy import Policy
@@ -48,10 +47,7 @@ ENDS = {pa.float64(): (-1e308, 1e308), pa.int64(): (-(1 << 63), (1 << 63) - 1), 
 ODD = (float("nan"), float("inf"), -0.0, 0.0)
 
 
-@pytest.fixture(autouse=True)
-def few_windows_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(straight, "CLOSES", 1)
-    monkeypatch.setattr(over_cells, "SEVERAL", 1)
+FEW = Policy(stepped_several=1, stepped_rows=1)  # few windows suffice
 
 
 def query(chance: random.Random, time: pa.DataType, values: pa.DataType) -> sl.Spec:
@@ -122,7 +118,7 @@ def test_all_that_comes_and_stays_is_as_through_the_ordinary_stages(case: int) -
     of_floats = pa.types.is_floating(values) or "spread" in spec.aggs  # of sums by several threads last bits may differ
     threads = 1 if of_floats else chance.choice([1, 2, 3])
     run: dict[str, Any] = {"max_windows_per_push": most, "threads": threads}
-    policy = Policy() if of_floats else Policy(numpy_cuts=4, share=Share(rows=8))  # several threads share few rows
+    policy = FEW if of_floats else replace(FEW, numpy_cuts=4, share=Share(rows=8))  # several threads share few rows
     policy = replace(policy, stepped=chance.choice([1, policy.stepped]), straight_cells=chance.choice([0, 1 << 10]))
     short = sl.Operator(spec, **run, policy=policy)
     long = sl.Operator(spec, **run, policy=replace(policy, straight=False))
@@ -228,7 +224,7 @@ def test_windows_are_ranges_of_rows_if_slices_have_few(monkeypatch: pytest.Monke
     """Sums of floats too, beside exact ones: rows at 1e15 and -1e15, whose tenths are lost where they are rounded."""
     ranges = []
     monkeypatch.setattr(straight, "of_columns", lambda *given: ranges.append(len(given[3])) or of_columns(*given))
-    size, each, policy = 12_000, 100, Policy()
+    size, each, policy = 12_000, 100, FEW
     values = np.random.default_rng(rows).integers(-(10**16), 10**16, size) / 10
     table = pa.table({"t": 1_700_000_000_000_000_000 + np.arange(size) * 10 // rows, "v": values})
     spec = sl.Spec(
