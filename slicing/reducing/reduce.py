@@ -305,7 +305,7 @@ def _lift(
         table = counter.counted()[:size]
     counts = table[:, 0] if counts is None else counts
     some = isinstance(place, Grid | Pieces) and not whole
-    held, meta = _meta(ends, code, counts, table if some else None, kind.words)
+    held, meta = meta_of(ends, code, counts, table if some else None, kind.words)
     if spans is not None:
         first, last = spans.of(counts)
         meta[:, LEVEL] = 0
@@ -389,7 +389,7 @@ def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints 
     side_by_side(scattered, [place.chunks(size, together, share) for share in place.shares])
 
 
-def _meta(ends: Ints, code: Ints | Codes, counts: Ints, table: Ints | None, words: int) -> tuple[Ints | None, Ints]:
+def meta_of(ends: Ints, code: Ints | Codes, counts: Ints, table: Ints | None, words: int) -> tuple[Ints | None, Ints]:
     """The positions of cells (None: all) and their meta. With a ``table``, only of cells that have rows by its first
     word. 63 % of 524,288 cells: 9.5 -> 5 ms."""
     held, many = None, counts.size >= MANY_ROWS

@@ -23,13 +23,14 @@ from slicing.cells.blocks import Block
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
 from slicing.kernels import combine as kinds
-from slicing.kernels.cells import CODE, END, ROWS
+from slicing.kernels.cells import ROWS
 from slicing.kernels.combine import LOW
 from slicing.kernels.scatter import OFTEN, scatter_new
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.lift import Lifted, Quads, Sums
 from slicing.reducing.places import Grid
+from slicing.reducing.reduce import meta_of
 from slicing.storage.totals import Report, Totals
 from slicing.system.arrays import Array, Ints, Mask
 
@@ -263,10 +264,10 @@ class Head:
         """A copy of the cells as a sorted table."""
         self.check()
         counter = self._counter
-        rows = (counter.rows() if isinstance(counter, Sums) else self._counted[:, 0])[: self.size]
-        held = rows.nonzero()[0]
-        meta = np.empty((held.size, 3), np.int64)
-        meta[:, END], meta[:, CODE], meta[:, ROWS] = self.ends[held // self.room], held % self.room, rows[held]
+        table = counter.rows().reshape(-1, 1) if isinstance(counter, Sums) else self._counted
+        table = table[: self.size]
+        held, meta = meta_of(self.ends[:, None], np.arange(self.room), table[:, 0], table, Cells.words)
+        held = np.arange(self.size) if held is None else held
         blocks = []
         for block in self._blocks:
             if block is None:

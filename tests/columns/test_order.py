@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slicing.columns import text_order
-from slicing.columns.order import order_by, sorting
+from slicing.columns.order import order_by, sorting, stable_order
 
 
 @pytest.mark.parametrize("high", [3, 5000, 10**6, 2**40, 2**60, 2**63])
@@ -21,6 +21,17 @@ def test_rows_are_sorted_as_lexsort_does_whether_or_not_one_key_decides(high: in
         spread = chance.permutation(rows) * 7  # all different
         np.testing.assert_array_equal(order_by(keys[0], spread), np.lexsort((keys[0], spread)))
         assert sorting(np.zeros(rows, np.int64), np.arange(rows)) is None
+
+
+@pytest.mark.parametrize("bits", [33, 51, 52, 53, 54, 63])
+@pytest.mark.parametrize("alike", [0, 1, 60])
+def test_integers_that_differ_in_their_lowest_bits_are_sorted(bits: int, alike: int) -> None:
+    """4096 of them, so a word has room for 52 bits of a number. ``alike``: low bits that are cleared of some."""
+    chance = np.random.default_rng(bits)
+    numbers = chance.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), 2048)
+    numbers = chance.permutation(np.append(numbers, numbers >> min(alike, bits - 1) << min(alike, bits - 1)))
+    numbers[:2] = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    np.testing.assert_array_equal(stable_order(numbers), np.argsort(numbers, kind="stable"))
 
 
 TEXTS = {
