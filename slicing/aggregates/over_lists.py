@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from slicing.cells.lists import Picked
 from slicing.columns import values as v
+from slicing.columns.order import numbered, sorting
 from slicing.columns.values import ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels import marked
@@ -38,8 +39,9 @@ class Windows:
         if (last - first > 1).any():
             # windows of similar length are adjacent: mostly windows of one type
             length = np.frexp((last - first).astype(np.float64))[1]
-            order = np.lexsort((last, first, length))
-            some, first, last = some[order], first[order], last[order]
+            order = sorting(last, first, length)
+            if order is not None:
+                some, first, last = some[order], first[order], last[order]
         self.size, self.filled, self.place = len(block), filled, some
         self.first, self.last = first, last
         self.at, self.items, self.before = lists.at, lists.items, rows
@@ -87,7 +89,7 @@ class Windows:
         """The different values, ascending, the rank of each value among them, and room to count rows by rank and to
         mark ranks (``kernels.marked``)."""
         if not self._ranks:
-            self._ranks.append(np.unique(self.value, return_inverse=True))
+            self._ranks.append(numbered(self.value))
         values, rank = self._ranks[0]
         words = [
             np.zeros((values.size >> b) + 1, np.uint64) for b in range(marked.GROUP, 5 * marked.GROUP, marked.GROUP)

@@ -10,6 +10,7 @@ from slicing.kernels.rows import interleave, stragglers
 from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
 
 RUN = 64  # with ascending runs of so many rows on average, merging is fastest
+EXCHANGES = 8  # times that neighbours are exchanged before another sort is faster
 COUNTED = 1 << 15  # from so many numbers of 16 bits on a kernel counts them
 MANY, SAMPLE = 1 << 12, 64  # with MANY rows or more, a key may be unique if SAMPLE sampled rows are
 
@@ -69,7 +70,7 @@ def _by_words(number: Unsigned, bits: int) -> Ints:
     """The stable order of integers of so many bits, sorted as words that hold a piece of the number and its place.
 
     Numpy sorts such words with SIMD: a million random ones 120 -> 10 ms. Of numbers that do not fit one word with their
-    place, the highest bits are nearly always different: 14 ms, or 40 where they are not.
+    place, the highest bits mostly differ: 16 ms, or 40 where they do not.
     """
     if RUN * np.count_nonzero(number[1:] < number[:-1]) < number.size:  # numpy merges such runs in a pass or two
         return np.argsort(number, kind="stable")
@@ -77,13 +78,26 @@ def _by_words(number: Unsigned, bits: int) -> Ints:
     width = 64 - places
     if bits > width:
         order = _by_word(number >> np.uint64(bits - width), places)
-        ordered = number.take(order)
-        if (ordered[1:] >= ordered[:-1]).all():
+        if _settled(order, number.take(order)):
             return order
     order = _by_word(number, places)
     for shift in range(width, bits, width):
         order = order.take(_by_word(number.take(order) >> np.uint64(shift), places))
     return order
+
+
+def _settled(order: Ints, ordered: Unsigned) -> bool:
+    """Exchange neighbours that are not in order, in both arrays; whether that was enough, as it is for a few."""
+    for _ in range(EXCHANGES):
+        wrong = np.flatnonzero(ordered[1:] < ordered[:-1])
+        if not wrong.size:
+            return True
+        if wrong.size * RUN > order.size:
+            return False
+        first = wrong[np.append(True, wrong[1:] > wrong[:-1] + 1)]
+        for column in (order, ordered):
+            column[first], column[first + 1] = column[first + 1], column[first]
+    return False
 
 
 def _by_word(number: Unsigned, places: int) -> Ints:
@@ -124,6 +138,17 @@ def distinct(values: Ints) -> Ints:
     new = np.ones(values.size, np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
     return values[new]
+
+
+def numbered(values: Ints) -> tuple[Ints, Ints]:
+    """The distinct values, ascending, and the number of each value among them: ``np.unique`` sorts more slowly, a
+    million random ones 90 -> 30 ms."""
+    order = stable_order(values)
+    ordered = values.take(order)
+    new = changes(ordered)
+    number = np.empty(values.size, np.int64)
+    number[order] = np.cumsum(new) - 1
+    return ordered[new], number
 
 
 def begins(ordered: Ints | Codes) -> Ints:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slicing.columns import text_order
-from slicing.columns.order import order_by, sorting, stable_order
+from slicing.columns.order import numbered, order_by, sorting, stable_order
 
 
 @pytest.mark.parametrize("high", [3, 5000, 10**6, 2**40, 2**60, 2**63])
@@ -32,6 +32,22 @@ def test_integers_that_differ_in_their_lowest_bits_are_sorted(bits: int, alike: 
     numbers = chance.permutation(np.append(numbers, numbers >> min(alike, bits - 1) << min(alike, bits - 1)))
     numbers[:2] = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     np.testing.assert_array_equal(stable_order(numbers), np.argsort(numbers, kind="stable"))
+
+
+@pytest.mark.parametrize("together", [2, 3, 7, 30])
+@pytest.mark.parametrize("groups", [1, 10, 200])
+def test_few_integers_that_differ_in_their_lowest_bits_are_sorted(groups: int, together: int) -> None:
+    chance = np.random.default_rng(together)
+    numbers = chance.integers(-(2**63), 2**63 - 1, 20_000)
+    for group in range(groups):
+        some = slice(group * together, (group + 1) * together)
+        numbers[some] = (numbers[some.start] >> 9 << 9) + chance.integers(0, chance.choice([4, 512]), together)
+    numbers = chance.permutation(numbers)
+    order = np.argsort(numbers, kind="stable")
+    np.testing.assert_array_equal(stable_order(numbers), order)
+    distinct, number = numbered(numbers)
+    np.testing.assert_array_equal(distinct, np.unique(numbers))
+    np.testing.assert_array_equal(distinct[number], numbers)
 
 
 TEXTS = {
