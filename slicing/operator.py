@@ -178,7 +178,7 @@ class Operator(TakesTurns):
         """Remove what a call added to tables which fails. An error of ours comes between two keys, others anywhere."""
         refused = isinstance(error, ValueError | TypeError | OverflowError)
         if self._now is before:
-            self._now = before.as_it_was(known, anew=not refused)
+            self._now = before.as_it_was(known, rebuild=not refused)
 
     @in_turn
     def advance(self, watermark: object = None, *, marks: object = None) -> Output:
@@ -299,7 +299,7 @@ class Operator(TakesTurns):
             state.store.head.torn = False  # an interrupt before this leaves rows in the head without a new state
         return self._shown(out) if self._wide else out
 
-    def _held(self, one_call: bool = False) -> Callable[[], None]:
+    def _restorer(self, one_call: bool = False) -> Callable[[], None]:
         """Return a function that restores the current state, for a chain in which a later operator may refuse the call.
 
         For one call, rows for the head of the store wait until :meth:`_kept`. Several calls build on each other, so the
@@ -314,7 +314,7 @@ class Operator(TakesTurns):
             warned = self._watch is None  # a warning that is an error comes once
             self.__dict__.update(as_it_is | ({"_watch": None} if warned else {}))
             if state is not None:
-                self._now = state.as_it_was(known, anew=True)
+                self._now = state.as_it_was(known, rebuild=True)
 
         return put_back
 

@@ -377,11 +377,11 @@ def _in_path(text: str | None, type: pa.DataType, column: str) -> pa.Scalar:
 def _parsed(schema: pa.Schema) -> json.ParseOptions:
     """What has another form as text is read as text and converted later: the JSON reader takes times without a zone as
     UTC, takes no dates, and takes the text of bytes for the bytes."""
-    fields = [field.with_type(pa.string()) if _is_text(field.type) else field for field in schema]
+    fields = [field.with_type(pa.string()) if _is_written_as_text(field.type) else field for field in schema]
     return json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
 
 
-def _is_text(type: pa.DataType) -> bool:
+def _is_written_as_text(type: pa.DataType) -> bool:
     return bool((pa.types.is_timestamp(type) and type.tz) or pa.types.is_date(type) or pa.types.is_binary(type))
 
 

@@ -27,7 +27,7 @@ from slicing.system.sealed import SealError, content_of, header_of
 from spark_udfs.engines import engine
 from spark_udfs.progress import Step
 from spark_udfs.stages import Batches, Query, Taken, entered, errors_as_rows, results_schema, settle
-from spark_udfs.state import FORMAT, HELD, MAGIC, Files, Owner, StateError, Written
+from spark_udfs.state import FORMAT, HELD, MAGIC, Files, Owner, StateError
 from spark_udfs.types import spark_schema
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -155,9 +155,7 @@ class InSpark:
             raise StateError(f"{error}") from None
         return header, operator
 
-    def put(
-        self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query
-    ) -> Written:
+    def put(self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query) -> int:
         sealed = self.owner.sealed(operator, self.batch, before, blobs, job.prompt, job.policy)
         if sealed.few:
             self.changes.appendValue((bytes(sealed.data),))
@@ -168,7 +166,7 @@ class InSpark:
         if sealed.header["snapshot"] >= job.policy.large:
             header = header_of(MAGIC, FORMAT, memoryview(sealed.data), "")[0]
             HELD.put(self._folder, sealed.mark, header, operator, size, self.owner.files.hold)
-        return Written(int(sealed.header["beside"]) + len(sealed.data), False)
+        return int(sealed.header["beside"]) + len(sealed.data)
 
     @property
     def _folder(self) -> str:

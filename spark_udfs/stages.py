@@ -29,7 +29,7 @@ from spark_udfs.late import check_late, write_late
 from spark_udfs.moves import going_on
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by
-from spark_udfs.state import Files, Place, StateError, Written
+from spark_udfs.state import Files, Place, StateError
 from spark_udfs.types import conformed
 
 LIVELY = 10_000  # garbage collection visits so many Python objects in about a millisecond
@@ -48,10 +48,9 @@ class Storage(Protocol):
     def taken(self, job: Query) -> Taken:
         """The state after the previous batch. The batch may change the operator."""
 
-    def put(
-        self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query
-    ) -> Written:
-        """Store the operator (``size`` bytes) as the state after this batch, which admitted the blobs."""
+    def put(self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query) -> int:
+        """Store the operator (``size`` bytes) as the state after this batch, which admitted the blobs. Returns how many
+        bytes the state takes."""
 
 
 class Answered(NamedTuple):
@@ -341,9 +340,9 @@ def entered(job: Query, storage: Storage, blobs: list[bytes], step: Step) -> pa.
     if job.late_path is not None:
         write_late(job.late_path, out.late, job.name, step)
     merged = time.perf_counter()
-    written = storage.put(operator, before, blobs, out.counts["bytes"], job)
+    size = storage.put(operator, before, blobs, out.counts["bytes"], job)
     figures = {
-        "state_bytes": written.bytes,
+        "state_bytes": size,
         "held": int(held),
         "cold": int(before is not None and not held),
         "restore_ms": round((restored - begun) * 1e3),
@@ -415,9 +414,7 @@ class InFiles:
         job.check(operator)
         return before, operator, held
 
-    def put(
-        self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query
-    ) -> Written:
+    def put(self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query) -> int:
         going_on(self.place, self.step.batch)
         return self.place.write(operator, self.step.batch, before, blobs, job.prompt, size, job.policy)
 

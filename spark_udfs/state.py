@@ -129,13 +129,6 @@ class Version(NamedTuple):
     name: str
 
 
-class Written(NamedTuple):
-    """The size of a version, and whether it existed before."""
-
-    bytes: int
-    known: bool
-
-
 class Sealed(NamedTuple):
     """A version as bytes."""
 
@@ -415,30 +408,30 @@ class Place:
         prompt: bool = True,
         size: int | None = None,
         policy: Policy = DEFAULT,
-    ) -> Written:
-        """Publish the operator's state as a complete version, unless it exists already.
+    ) -> int:
+        """Publish the operator's state as a complete version, unless it exists already. Returns how many
+        bytes it takes.
 
         With the header of the version before and what was admitted since, a large state is not written again. With its
         size in memory, a large state is held by this worker for the next batch.
         """
         data, mark, _, header = self.owner.sealed(operator, batch, before, blobs, prompt, policy)
-        known = self._publish(data, batch, mark, header["watermark"])
+        self._publish(data, batch, mark, header["watermark"])
         self.forget_left()
         if size is not None and header["snapshot"] >= policy.large:
             read_back = header_of(MAGIC, FORMAT, memoryview(data), "")[0]
             HELD.put(self.folder, mark[:16], read_back, operator, size, self.files.hold)
         if (batch + self.partition) % _PRUNE_EVERY == 0:
             self.prune(batch)
-        return Written(int(header["beside"]) + len(data), known)
+        return int(header["beside"]) + len(data)
 
-    def _publish(self, data: bytearray, batch: int, mark: str, watermark: Reached) -> bool:
-        """Publish a version; return whether it already was the batch's version that counts."""
+    def _publish(self, data: bytearray, batch: int, mark: str, watermark: Reached) -> None:
+        """Publish a version, unless it already is the batch's version that counts."""
         found = [version for version in self._versions if version.batch == batch]
         if found and mark.startswith(found[-1].mark) and self._holds(found[-1], data):
-            return True
+            return
         take = f"-{found[-1].take + 1}" if found else ""
         publish(self.system, f"{self.folder}/{batch:012}{take}.{mark[:16]}.{_word(watermark)}{SUFFIX}", data)
-        return False
 
     def _holds(self, version: Version, data: bytearray) -> bool:
         try:

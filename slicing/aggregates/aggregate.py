@@ -20,7 +20,7 @@ from slicing.cells.lanes import Lane
 from slicing.columns.dictionaries import unordered
 from slicing.columns.expressions import column_or_derived
 from slicing.columns.values import BOOL, DURATION, FLOAT, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
-from slicing.kernels.combine import EXTREME
+from slicing.kernels.combine import SUM_WORDS
 
 Block = Any  # see slicing.cells.blocks
 
@@ -48,7 +48,7 @@ class BoundAggregate:
     @property
     def read(self) -> set[Lane]:
         """The least that the aggregate needs of its lanes: only sums where it reads nothing else."""
-        only_sums = self.words is not None and max(self.words, default=0) < EXTREME
+        only_sums = self.words is not None and max(self.words, default=0) < SUM_WORDS
         return {lane.sums if only_sums else lane for lane in self.lanes}
 
 

@@ -63,7 +63,7 @@ def _is_word(value: ValueType) -> bool:
     return value.family == INTEGER or (value.family == UNSIGNED and value.type.bit_width <= 32)
 
 
-TOTAL = frozenset({0, 1, 2})  # the words of a BASIC partial that hold its count and its sum
+COUNT_AND_SUM = frozenset(range(kinds.SUM_WORDS))  # the words of a BASIC partial that hold its count and its sum
 
 
 def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
@@ -79,7 +79,11 @@ def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -
 def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     lanes = _sums(agg, value)
     if value.family == FLOAT:
-        return BoundAggregate(lanes, pa.float64(), lambda b, pools: _floats(b[0], _float_sum(b[0])), TOTAL, kinds.TOTAL)
+
+        def lower_float(b: list[Ints], pools: Pools) -> Lowered:
+            return _floats(b[0], _float_sum(b[0]))
+
+        return BoundAggregate(lanes, pa.float64(), lower_float, COUNT_AND_SUM, kinds.TOTAL)
     if value.family == DECIMAL:
         type = pa.decimal128(min(value.type.precision + 10, 38), value.type.scale)
 
@@ -89,7 +93,7 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
             overflow = beyond | total.reaches(10**type.precision)
             return Lowered(v.decimals(total.low.view(np.int64), total.high, valid & ~overflow, type), overflow)
 
-        return BoundAggregate(lanes, type, lower_decimal, TOTAL)
+        return BoundAggregate(lanes, type, lower_decimal, COUNT_AND_SUM)
 
     unsigned = value.family == UNSIGNED
 
@@ -102,7 +106,7 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
         return Lowered(array.view(value.type) if value.family == DURATION else array, overflow)
 
     type = value.type if value.family == DURATION else pa.uint64() if unsigned else pa.int64()
-    return BoundAggregate(lanes, type, lower, TOTAL, kinds.TOTAL if _is_word(value) else None)
+    return BoundAggregate(lanes, type, lower, COUNT_AND_SUM, kinds.TOTAL if _is_word(value) else None)
 
 
 def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
@@ -112,7 +116,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
         def lower_float(b: list[Ints], pools: Pools) -> Lowered:
             return _floats(b[0], _divide(_float_sum(b[0]), b[0][:, 0]))
 
-        return BoundAggregate(lanes, pa.float64(), lower_float, TOTAL, kinds.MEAN)
+        return BoundAggregate(lanes, pa.float64(), lower_float, COUNT_AND_SUM, kinds.MEAN)
     if value.family == DECIMAL:
         p, s = value.type.precision, value.type.scale
         scale = min(s + 4, 38)
@@ -134,7 +138,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
                 low, high = (mean & (2**64 - 1)).astype(np.uint64).view(np.int64), (mean >> 64).astype(np.int64)
             return Lowered(v.decimals(low, high, (b[0][:, 0] > 0) & ~overflow, type), overflow)
 
-        return BoundAggregate(lanes, type, lower_decimal, TOTAL)
+        return BoundAggregate(lanes, type, lower_decimal, COUNT_AND_SUM)
 
     if value.family == DURATION:
 
@@ -142,7 +146,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
             count = np.maximum(b[0][:, 0], 1)
             return Lowered(array_of(Total.of(b[0], False).mean(count), _empty(b[0])).view(value.type), None)
 
-        return BoundAggregate(lanes, value.type, lower_duration, TOTAL)
+        return BoundAggregate(lanes, value.type, lower_duration, COUNT_AND_SUM)
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         total = Total.of(b[0], value.type == pa.uint64())
@@ -151,7 +155,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
         numbers = np.where(exact, total.low.view(np.int64).astype(np.float64), approximate)
         return _floats(b[0], _divide(numbers, b[0][:, 0]))
 
-    return BoundAggregate(lanes, pa.float64(), lower, TOTAL, kinds.MEAN if _is_word(value) else None)
+    return BoundAggregate(lanes, pa.float64(), lower, COUNT_AND_SUM, kinds.MEAN if _is_word(value) else None)
 
 
 def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
@@ -219,7 +223,8 @@ def _geometric_mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.Dat
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         return _floats(b[0], np.exp(_divide(_float_sum(b[0]), b[0][:, 0])))
 
-    return BoundAggregate((_lane(agg, kinds.BASIC_F, Feed(agg.value_column, "log")),), pa.float64(), lower, TOTAL)
+    lane = _lane(agg, kinds.BASIC_F, Feed(agg.value_column, "log"))
+    return BoundAggregate((lane,), pa.float64(), lower, COUNT_AND_SUM)
 
 
 def _edge(kind: int) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:

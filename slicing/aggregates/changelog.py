@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools
-from slicing.aggregates.algebraic import TOTAL
+from slicing.aggregates.algebraic import COUNT_AND_SUM
 from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.udaf import UserWords
 from slicing.cells.blocks import Block
@@ -95,7 +95,7 @@ def taken_back(agg: Aggregate, bound: BoundAggregate, types: dict[str, pa.DataTy
 def _part(lane: Lane, bound: BoundAggregate, types: dict[str, pa.DataType]) -> _Part:
     if lane.kind == kinds.COUNT:
         return _Part((Lane(kinds.NET, (*lane.feeds, SIGN), lane.flag),), _as_it_is)
-    if lane.kind == kinds.BASIC_I and bound.words == TOTAL:
+    if lane.kind == kinds.BASIC_I and bound.words == COUNT_AND_SUM:
         return _Part((Lane(kinds.NET_SUM, (*lane.feeds, SIGN), lane.flag),), _as_it_is)
     if isinstance(lane.kind, UserWords):
         sides = tuple(lane._replace(flag=Side(sign, lane.flag)) for sign in (1, -1))

@@ -97,9 +97,9 @@ class Windows:
         counts = np.zeros(0 if self.before[-1] == values.size else values.size + 1, np.int64)
         return values, rank, [counts, *words]
 
-    def spread(self, words: Ints, empty: int = 0) -> Ints:
+    def spread(self, words: Ints) -> Ints:
         """One word for each window, from the words of the windows that have values."""
-        out = np.full(self.size, empty, np.int64)
+        out = np.zeros(self.size, np.int64)
         out[self.place] = words
         return out
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, Types
-from slicing.aggregates.algebraic import TOTAL
+from slicing.aggregates.algebraic import COUNT_AND_SUM
 from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.changelog import Net
 from slicing.cells.blocks import Block
@@ -73,7 +73,7 @@ def _from_sums(agg: Aggregate, bound: BoundAggregate) -> BoundAggregate:
             found = array_of(np.sqrt(var) if root else var)
         return Lowered(pa.compute.if_else(pa.array(usual), found, other), None)
 
-    return BoundAggregate((*sums, *bound.lanes), bound.type, lower, TOTAL)
+    return BoundAggregate((*sums, *bound.lanes), bound.type, lower, COUNT_AND_SUM)
 
 
 def _sum(block: Block) -> tuple[Floats, Floats]:

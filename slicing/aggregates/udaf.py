@@ -1,7 +1,7 @@
 """User-defined aggregates: lift, combine and lower as plain Python functions, compiled with the library's loops.
 
 A commutative aggregate keeps one partial for each slice: a count and its states, combined like any other partial
-(``UserWords``). A non-commutative one keeps the rows of a slice in order (``blocks.in_order``). Each slice is folded
+(``UserWords``). A non-commutative one keeps the rows of a slice in order (``lists.in_order``). Each slice is folded
 when it is needed, and windows combine slices. Where slices overlap in time, the rows of a window are sorted and folded.
 """
 

@@ -149,7 +149,7 @@ def together(parts: Sequence[Block]) -> Block:
 def appended(lane: Lane, older: Block, newer: Block) -> Block:
     """Append the newer cells to the older ones. The first newer cell is merged into the last older cell."""
     if isinstance(older, np.ndarray) and isinstance(newer, np.ndarray) and isinstance(lane.kind, int):
-        block = after(older, newer, True)
+        block = after(older, newer)
         words.combine(lane.kind, np.array([len(older) - 1]), FIRST, block, newer)
         return block
     assert not isinstance(lane.kind, int)
@@ -158,9 +158,6 @@ def appended(lane: Lane, older: Block, newer: Block) -> Block:
     return lane.kind.merged(lane, into, into.size - 1, older, newer)
 
 
-def after(older: Ints, newer: Ints, shared: bool) -> Ints:
-    """Append the newer rows to the older ones. ``shared``: leave out the first newer row, which is the last older
-    row."""
-    if not shared:
-        return np.concatenate([older, newer])
+def after(older: Ints, newer: Ints) -> Ints:
+    """Append the newer rows to the older ones, without the first newer row, which is the last older row."""
     return older.copy() if len(newer) == 1 else np.concatenate([older, newer[1:]])

@@ -6,10 +6,10 @@ by the values in the run. A word that is equal in all cells takes no bytes. A wo
 takes 4 bytes, relative to its smallest value. Any other word takes 8 bytes. So packing loses nothing, whatever the
 values. Words that are equal to another word, as counts to the number of rows, are kept once.
 
-The words of partials are not packed, since kernels read them in place. If a cell has many words (``Plan.wide``), each
-word is packed in the same way. Unpacking takes 0.5 to 1 ns a word. If a run has enough cells of one row, they are
-packed separately. Words such as the count are equal in all of them, and their minimum, maximum and sum are one word. So
-such a cell takes the bytes of its row.
+The words of partials are not packed, since kernels read them in place. If a cell has many words
+(``Policy.packed_words``), each word is packed in the same way. Unpacking takes 0.5 to 1 ns a word. If a run has enough
+cells of one row, they are packed separately. Words such as the count are equal in all of them, and their minimum,
+maximum and sum are one word. So such a cell takes the bytes of its row.
 
 Bytes per cell, and CPU of a push relative to the same cells not packed (busy machine):
 

@@ -27,8 +27,6 @@ RANK_WORDS = {
     kinds.ARG: ((1, 0), (5, 1)),
     kinds.EXTREME_COUNT: ((1, 0),),
 }
-# without an order of arrival this word holds the value's word in its place (complemented for LAST, the largest)
-TIE_WORDS = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}
 
 
 def reranked(lanes: Sequence[Lane], cells: Cells, column: str, rank: Ints, arrival: bool) -> Cells:
@@ -81,7 +79,7 @@ def map_ranks(
             changed[held, word] = change(
                 changed[held, word], lane.feeds[feed].form == "high", partial(np.flatnonzero, held)
             )
-            if ties and word == TIE_WORDS.get(lane.kind, word) + 1:
+            if ties and word == kinds.ARRIVAL_WORDS.get(lane.kind, word) + 1:
                 changed[held, word - 1] = ~changed[held, word] if lane.kind == kinds.LAST else changed[held, word]
             blocks[b] = changed
     return cells.kind(cells.meta, tuple(blocks))

@@ -365,7 +365,7 @@ def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -
     if not shared:
         table = older.kind(np.concatenate((older.meta, newer.meta)), tuple(map(_beside, older.blocks, newer.blocks)))
     else:
-        at, meta = len(older) - 1, b.after(older.meta, newer.meta, True)
+        at, meta = len(older) - 1, b.after(older.meta, newer.meta)
         meta[at, ROWS] += newer.meta[0, ROWS]
         meta[at, LAST:] = newer.meta[0, LAST:]  # if it is a cell of sessions
         pairs = zip(lanes, older.blocks, newer.blocks, strict=True)

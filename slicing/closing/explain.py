@@ -207,7 +207,7 @@ def _combine(plan: Plan) -> str:
         return "\n".join([f"a push that closes few windows: eager store ({_EAGER})", *others, _subtracted(plan)])
     if not longest or longest // width > MOST_SHOWN:
         return "\n".join(["chosen at each closing push, by the windows due and their slices", *others])
-    ends = plan.edges.between(0, 2 * longest - 1, np.arange(0, 2 * longest, width), 0, limit=8 * MOST_SHOWN)
+    ends = plan.edges.between(0, 2 * longest - 1, np.arange(0, 2 * longest, width), 0, 4 * MOST_SHOWN)
     edge = int(plan.edges.next_live(np.array([longest]), BEGIN)[0])
     one, many = plan.edges.due(ends, edge - 1, edge), plan.edges.due(ends, longest, 2 * longest)
     pays = plan.policy.pays

@@ -72,7 +72,7 @@ def _form(kind: object, word: int) -> int:
         return SUM_F if kind in kinds.FLOATS else SUM_I
     if word == kinds.MEAN:
         return MEAN_F if kind in kinds.FLOATS else MEAN_I
-    return KEY if word >= kinds.EXTREME and kind == kinds.BASIC_F else WORD
+    return KEY if word >= kinds.SUM_WORDS and kind == kinds.BASIC_F else WORD
 
 
 def in_order(lanes: Sequence[Lane], parts: Sequence[Ordered], piece: int) -> tuple[Block, ...] | LazyBlocks:

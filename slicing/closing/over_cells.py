@@ -22,7 +22,7 @@ from slicing.kernels.ranges import least_of, moments_of, sums_of
 from slicing.query.plan import Plan
 from slicing.system.arrays import Floats, Ints
 
-WAY = "ranges"  # the name of this way to answer
+RANGES = "ranges"  # the name of this way to answer
 _ZERO = np.int64(0)
 
 
@@ -37,7 +37,7 @@ def moves(plan: Plan, places: int, windows: int, times: int = 1) -> bool:
     """Whether it pays to answer windows as ranges that move forward over so many cells or rows: each type of windows
     goes over all of them. ``times``: how many times as many windows that takes."""
     policy, types = plan.policy, len(plan.edges.bounds)
-    if policy.way == WAY:
+    if policy.way == RANGES:
         return can(plan)
     if types == 1:
         return windows >= times * policy.stepped and places <= policy.stepped_cells * windows and can(plan)

@@ -181,10 +181,10 @@ class KeyTable:
         table.encode_values(self.values(live))
         return table
 
-    def as_of(self, known: int, anew: bool = False) -> KeyTable:
+    def as_it_was(self, known: int, rebuild: bool = False) -> KeyTable:
         """The table as it was when it had ``known`` keys: keys come in place, and the caller does not keep the new
-        ones. ``anew``: none may have come, but an interrupt may have left one half written."""
-        return self if len(self) == known and not anew else self.compact(np.arange(known))
+        ones. ``rebuild``: also if no key has come, as an interrupt may have left one half written."""
+        return self if len(self) == known and not rebuild else self.compact(np.arange(known))
 
     def recoded(self, other: KeyTable) -> Ints:
         """The code in this table of each code of another table."""

@@ -70,9 +70,9 @@ class Placed:
         at[known] = self.keys.encode_values([values.drop_null().cast(self.type)])
         return at if coded is None else _placed(coded, at), replace(self, size=len(self.keys))
 
-    def as_it_was(self, anew: bool) -> Placed:
-        """The pool with a table of its own values alone; ``anew`` as of :meth:`KeyTable.as_of`."""
-        return replace(self, keys=self.keys.as_of(self.size, anew))
+    def as_it_was(self, rebuild: bool) -> Placed:
+        """The pool with a table of its own values alone; ``rebuild`` as in :meth:`KeyTable.as_it_was`."""
+        return replace(self, keys=self.keys.as_it_was(self.size, rebuild))
 
     def fewer(self, used: Ints) -> tuple[Placed, Ints | None]:
         """The pool with only the values in use, and the new place of each (-1: it has none), if these are at most half.

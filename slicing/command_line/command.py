@@ -286,7 +286,7 @@ def _write_csv(table: pa.Table, file: Any, delimiter: str) -> None:
 
     for name, column in zip(table.column_names, table.columns, strict=True):
         nested = pa.types.is_nested(column.type)
-        if nested or not _is_text(column):
+        if nested or not _has_text(column):
             which = "" if nested else " with values that are not UTF-8"
             raise ValueError(
                 f"column {name!r} has type {column.type}{which}, which CSV cannot hold; write --out windows.parquet"
@@ -294,7 +294,7 @@ def _write_csv(table: pa.Table, file: Any, delimiter: str) -> None:
     csv.write_csv(table, file, csv.WriteOptions(delimiter=delimiter, quoting_style="needed"))
 
 
-def _is_text(column: pa.ChunkedArray) -> bool:
+def _has_text(column: pa.ChunkedArray) -> bool:
     """Whether bytes are UTF-8; other columns always have a text."""
     type = decoded(column.type)
     if pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_fixed_size_binary(type):

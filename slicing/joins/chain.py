@@ -132,10 +132,10 @@ class Chain(TakesTurns):
         """The output of the last operator. If an operator raises, all operators get back the state they had before."""
         changed, begin, outputs = [], self._links[0], list[Given]()
         try:
-            changed.append(begin._held(one_call=True) if isinstance(begin, Operator) else begin._held())
+            changed.append(begin._restorer(one_call=True) if isinstance(begin, Operator) else begin._restorer())
             outputs.append(first())
             for before, link in pairwise(self._links):
-                changed.append(link._held())
+                changed.append(link._restorer())
                 tells_types = before._knows_columns and not link._knows_columns
                 feed = then or partial(_fed, before)
                 outputs.append(_together(feed(link, outputs[-1], tells_types)))

@@ -230,7 +230,7 @@ class Distinct(TakesTurns):
 
     def _or_undone(self, work: Callable[[], DistinctOutput]) -> DistinctOutput:
         """Do the work. If it raises, the operator inside and the keys get back the state they had before."""
-        put_back = self._held(one_call=True)
+        put_back = self._restorer(one_call=True)
         try:
             out = work()
         except BaseException:
@@ -239,10 +239,10 @@ class Distinct(TakesTurns):
         self._operator._kept()
         return out
 
-    def _held(self, one_call: bool = False) -> Callable[[], None]:
+    def _restorer(self, one_call: bool = False) -> Callable[[], None]:
         """A function that restores the present state. A chain calls it if a later operator raises."""
-        as_it_is, put_rows_back = self.__dict__.copy(), self._operator._held(one_call)
-        put_keys_back = None if self._seen is None else self._seen.held()
+        as_it_is, put_rows_back = self.__dict__.copy(), self._operator._restorer(one_call)
+        put_keys_back = None if self._seen is None else self._seen.restorer()
 
         def put_back() -> None:
             self.__dict__.update(as_it_is)

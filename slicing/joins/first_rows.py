@@ -47,12 +47,12 @@ class FirstRows:
         if 2 * live.size < self._end.size:
             self._keys, self._end = self._keys.compact(live), self._end[live]
 
-    def held(self) -> Callable[[], None]:
+    def restorer(self) -> Callable[[], None]:
         """A function that restores the keys of now."""
         keys, known, end = self._keys, len(self._keys), self._end
 
         def put_back() -> None:
-            self._keys, self._end = keys.as_of(known, anew=True), end
+            self._keys, self._end = keys.as_it_was(known, rebuild=True), end
 
         return put_back
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from slicing.columns.key_marks import LEAST, MOST
 from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
-from slicing.joins.within import Band
+from slicing.joins.within import Band, Windows
 from slicing.query.watermark import later
 
 
@@ -34,7 +34,8 @@ def reached(plan: JoinPlan, marks: Marks) -> int | None:
     left, right = marks
     if left is None or right is None:
         return None
-    found = _of_band(plan, left, right) if isinstance(plan.within, Band) else _of_windows(plan, left, right)
+    within = plan.within
+    found = _of_band(plan, left, right) if isinstance(within, Band) else _of_windows(plan, within, left, right)
     return None if found is None or found < LEAST else min(found, MOST)
 
 
@@ -67,8 +68,8 @@ def _of_band(plan: JoinPlan, left: int, right: int) -> int | None:
     return min(bounds + _of_lonely(plan, alone, right_alone))
 
 
-def _of_windows(plan: JoinPlan, left: int, right: int) -> int:
-    about, floor = plan.spec.speaks_about, plan.within.floor
+def _of_windows(plan: JoinPlan, within: Windows, left: int, right: int) -> int:
+    about, floor = plan.spec.speaks_about, within.floor
     alone, right_alone = min(left, floor(right)), min(right, floor(left))
     if about == "left":
         return alone

@@ -123,7 +123,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         except BaseException as error:
             refused = isinstance(error, ValueError | TypeError | OverflowError)
             if before is not None and keys is not None and self._state is before:
-                self._state = replace(before, keys=keys.as_of(known, anew=not refused))
+                self._state = replace(before, keys=keys.as_it_was(known, rebuild=not refused))
             raise
 
     def _stored(self, state: JoinState, side: int, arrived: Timed) -> tuple[JoinState, Rows]:
@@ -173,8 +173,8 @@ class TwoSided(TakesTurns, Generic[Out]):
         """Whether the types of the result columns are known: both sides must be known."""
         return self._state is not None and all(self._state.plan.known)
 
-    def _held(self) -> Callable[[], None]:
-        """A function that restores the present state. A chain calls it if a later operator raises."""
+    def _restorer(self) -> Callable[[], None]:
+        """Return a function that restores the current state. A chain calls it if a later operator raises."""
         state = self._state
         keys = None if state is None else state.keys
         known, as_it_is = 0 if keys is None else len(keys), self.__dict__.copy()
@@ -182,7 +182,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         def put_back() -> None:
             self.__dict__.update(as_it_is)
             if state is not None and keys is not None:
-                self._state = replace(state, keys=keys.as_of(known, anew=True))
+                self._state = replace(state, keys=keys.as_it_was(known, rebuild=True))
 
         return put_back
 

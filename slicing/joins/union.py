@@ -181,19 +181,20 @@ class Union(TakesTurns):
         """The least watermark of the sources that are not silent; it never goes back."""
         if self._measure is None:
             return None
-        marks = [self._marks.get(name) for name in self.sources if not self._silent(name)]
+        marks = [self._marks.get(name) for name in self._speaking()]
         if marks and None not in marks:
             least = min(mark for mark in marks if mark is not None)
             self._reached = least if self._reached is None else max(least, self._reached)
         return None if self._reached is None else self._measure.value(self._reached)
 
-    def _silent(self, source: str) -> bool:
+    def _speaking(self) -> Iterable[str]:
+        """The sources that are not silent."""
         if self._idle is None or self._measure is None:
-            return False
+            return self.sources
         heard = {name: self._heard(name) for name in self.sources}
-        newest = max((time for time in heard.values() if time is not None), default=None)
-        own = heard[source]
-        return newest is not None and own is not None and own <= newest - self._measure.ticks(self._idle, "idle")
+        newest = max((time for time in heard.values() if time is not None), default=LIMIT)
+        since = newest - self._measure.ticks(self._idle, "idle")
+        return [name for name, time in heard.items() if time is None or time > since]
 
     def _heard(self, source: str) -> int | None:
         """The newest time that a source has reached, by a row or by its watermark."""

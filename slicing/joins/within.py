@@ -31,21 +31,15 @@ class Reach(NamedTuple):
 
 
 class Within(Protocol):
-    """The interface that bands and windows share."""
+    """The interface that bands, windows and the ranges of features share."""
 
     step: int  # ticks of a slice of time that is kept together; 0: only one slice
-
-    def reach(self, times: Ints, side: int) -> Reach:
-        """The times in which the partners of each row of this side may lie."""
 
     def done(self, side: int, other: int | None) -> int | None:
         """Rows of this side up to this time are done at the other side's watermark ``other``; None: no rows."""
 
     def below(self, side: int, others: Ints) -> Ints:
         """``done`` for many watermarks: rows of this side before these times are done. MOST: all rows are done."""
-
-    def floor(self, watermark: int) -> int:
-        """The start of the window that holds a time (windows only)."""
 
 
 class Band:
@@ -56,6 +50,7 @@ class Band:
         self.step = 0 if before is None or after is None else max((before + after) // PARTS, 1)
 
     def reach(self, times: Ints, side: int) -> Reach:
+        """The times in which the partners of each row of this side may lie."""
         back, forth = (self.before, self.after) if side == LEFT else (self.after, self.before)
         if not times.size:
             return Reach(times, times, 0, 0)
@@ -82,9 +77,6 @@ class Band:
     def below(self, side: int, others: Ints) -> Ints:
         ahead = self.after if side == LEFT else self.before
         return np.where(others == MOST, MOST, LEAST) if ahead is None else behind(others, ahead)
-
-    def floor(self, watermark: int) -> int:
-        raise AssertionError("a band has no windows")
 
 
 class Windows:
@@ -126,6 +118,7 @@ class Windows:
         return starts, starts + self._size
 
     def reach(self, times: Ints, side: int) -> Reach:
+        """As ``Band.reach``."""
         start, end = self.bounds(times)
         return Reach(start, end, 0, -1)
 

@@ -163,7 +163,7 @@ class Stream:
     def _cut(self, plan: Plan, rows: Rows) -> Rows:
         """Place rows without keys. Their number alone tells where they are cut, so no place is looked at."""
         first, size = self.reached, len(rows)
-        edges = plan.edges.between(first, first + size - 1, rows.time, plan.grid, limit=max(1024, 2 * size))
+        edges = plan.edges.between(first, first + size - 1, rows.time, plan.grid, size)
         placed = but(rows, plan=plan)
         placed.__dict__["span"] = first, first + size - 1, True
         placed.__dict__["cuts"] = edges, np.append(0, np.minimum(edges - first, size))

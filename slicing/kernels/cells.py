@@ -8,7 +8,7 @@ import numpy as np
 
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.prefetch import fetch
-from slicing.kernels.windows import first_after
+from slicing.kernels.search import first_after
 
 END, CODE, ROWS, LEVEL, FIRST, LAST = range(6)
 NEAR = 256  # cells that are read word by word

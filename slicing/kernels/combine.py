@@ -1,8 +1,9 @@
 """Partial aggregates, and how two of them are combined.
 
-A partial is a row of a few 8-byte words; its *kind* says what they mean. Only this module knows how two partials of a
-kind are combined. All code that merges or answers windows is a list of combinations ``out[into[i]] +=
-cells[source[i]]``. A strategy makes the list once, without knowing aggregates, and it is run here for every lane.
+A partial is a row of a few 8-byte words; its *kind* says what they mean. This module combines two partials of any kind
+(``closing.over_cells`` also combines columns of words, of some kinds). Code that merges or answers windows is a list of
+combinations ``out[into[i]] += cells[source[i]]``. A strategy makes the list once, without knowing aggregates, and it is
+run here for every lane.
 Combining is associative for every kind and commutative in value; order-sensitive kinds store their own order.
 
 Word layouts (``f`` = a float64 kept in the same 8 bytes):
@@ -36,7 +37,9 @@ SUM_F, SUM_I = 13, 14
 SIGNED = (NET, NET_SUM)  # their first word may be 0 or negative although there are rows
 FLOATS, INTEGERS = (BASIC_F, SUM_F), (BASIC_I, SUM_I)
 SUMS = {BASIC_F: SUM_F, BASIC_I: SUM_I}
-EXTREME = 3  # the number of words that a sum has: the first words of a basic partial
+# the word that holds the arrival; without an order of arrival, the value's word (complemented for LAST, the largest)
+ARRIVAL_WORDS = {FIRST: 3, LAST: 3, ARG: 4}
+SUM_WORDS = 3  # the number of words that a sum has: the first words of a basic partial
 
 # answers that are computed directly, in addition to words of partials: of floats, and of integers that never overflow
 TOTAL, MEAN = -1, -2
@@ -123,7 +126,7 @@ def combine_basic_f(into, source, out, fout, cells, fcells):
         out[a, 0] += cells[b, 0]
         fout[a, 1], lost = summed(fout[a, 1], fout[a, 2], fcells[b, 1])
         fout[a, 2] = lost + fcells[b, 2]
-        if out.shape[1] > EXTREME:
+        if out.shape[1] > SUM_WORDS:
             out[a, 3] = min(out[a, 3], cells[b, 3])
             out[a, 4] = max(out[a, 4], cells[b, 4])
 
@@ -136,7 +139,7 @@ def combine_basic_i(into, source, out, fout, cells, fcells):
         out[a, 0] += cells[b, 0]
         out[a, 1] = low & LOW
         out[a, 2] += cells[b, 2] + (low >> SHIFT)
-        if out.shape[1] > EXTREME:
+        if out.shape[1] > SUM_WORDS:
             out[a, 3] = min(out[a, 3], cells[b, 3])
             out[a, 4] = max(out[a, 4], cells[b, 4])
 

@@ -4,7 +4,7 @@ is discarded."""
 import numpy as np
 
 from slicing.kernels.at_once import add_basic_f, widen_span
-from slicing.kernels.combine import BOTTOM, EXTREME, LOW, SHIFT, TOP, earlier, summed
+from slicing.kernels.combine import BOTTOM, LOW, SHIFT, SUM_WORDS, TOP, earlier, summed
 from slicing.kernels.floats import floats, is_nan, order_key
 from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import ahead, ahead_on_lines
@@ -88,7 +88,7 @@ def scatter_exact_f(cell, x, bits, A, F):
         c = np.uint64(cell[i])
         A[c, 0] += 1
         F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], x[i])
-        if A.shape[1] > EXTREME and not is_nan(bits[i]):
+        if A.shape[1] > SUM_WORDS and not is_nan(bits[i]):
             A[c, 3] = min(A[c, 3], order_key(bits[i]))
             A[c, 4] = max(A[c, 4], order_key(bits[i]))
 
@@ -140,7 +140,7 @@ def settle(which, Q, spilt, A):
         G[i, 1], G[i, 2] = F[c, 1], 0.0
         if n > OFTEN:
             G[i, 1], G[i, 2] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
-        if A.shape[1] > EXTREME:
+        if A.shape[1] > SUM_WORDS:
             A[i, 3], A[i, 4] = ~Q[c, 2], Q[c, 3]
 
 
@@ -184,7 +184,7 @@ def scatter_basic_i(cell, x, A):
         A[c, 0] += 1
         A[c, 1] += v & LOW
         A[c, 2] += v >> SHIFT
-        if A.shape[1] > EXTREME:
+        if A.shape[1] > SUM_WORDS:
             A[c, 3] = min(A[c, 3], v)
             A[c, 4] = max(A[c, 4], v)
 

@@ -1,7 +1,9 @@
-"""Binary search among ascending values, between two positions (np.int64).
+"""Search among ascending values, between two positions (np.int64).
 
-Inlined into each calling kernel: compiled separately, each would cost the first query 0.04 s.
+Binary searches are inlined into each calling kernel: compiled separately, each would cost the first query 0.04 s.
 """
+
+import numpy as np
 
 from slicing.kernels.kernel import helper
 
@@ -28,3 +30,14 @@ def first_from(values, value, low, high):
         else:
             high = middle
     return low
+
+
+# Not inlined: a call costs little compared with a window, and each inlined copy costs 0.1 s of compilation.
+@helper
+def first_after(ends, value, at, stop):
+    """The first position in ends[at:stop] whose value is greater; it is likely near ``at``."""
+    step = np.int64(1)
+    while at + step <= stop and ends[at + step - 1] <= value:
+        at += step
+        step *= 2
+    return first_above(ends, value, at, min(at + step, stop))

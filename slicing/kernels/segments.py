@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from slicing.kernels.at_once import float_run, rows_between
-from slicing.kernels.combine import BOTTOM, EXTREME, LOW, SHIFT, TOP, summed
+from slicing.kernels.combine import BOTTOM, LOW, SHIFT, SUM_WORDS, TOP, summed
 from slicing.kernels.floats import INF_BITS, is_nan, order_key
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
@@ -47,7 +47,7 @@ def segment_basic_f(first, last, x, bits, A, F):
         c = np.uint64(p)
         A[c, 0] = end - begin
         F[c, 1], F[c, 2] = total, lost
-        if A.shape[1] > EXTREME:
+        if A.shape[1] > SUM_WORDS:
             A[c, 3], A[c, 4] = low, high
 
 
@@ -90,7 +90,7 @@ def segment_basic_i(first, last, x, A):
                 low = min(low, v)
                 high = max(high, v)
         A[p, 0], A[p, 1], A[p, 2] = last[p] - first[p], low_sum, high_sum
-        if A.shape[1] > EXTREME:
+        if A.shape[1] > SUM_WORDS:
             A[p, 3], A[p, 4] = low, high
 
 
@@ -112,7 +112,7 @@ def segment_basic_narrow(first, last, x, A):
                 low = min(low, v)
                 high = max(high, v)
         A[p, 0], A[p, 1], A[p, 2] = rows, total & LOW, total >> SHIFT
-        if A.shape[1] > EXTREME:
+        if A.shape[1] > SUM_WORDS:
             A[p, 3], A[p, 4] = (low, high) if rows else (TOP, BOTTOM)
 
 
@@ -198,7 +198,7 @@ def add_part(A, F, run, found, t, bits):
     c = run[2]
     A[c, 0] += n
     F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], total)
-    if A.shape[1] > EXTREME and low <= high:
+    if A.shape[1] > SUM_WORDS and low <= high:
         if is_zero(low) or is_zero(high):
             low, high = with_zeros(run, t, bits, low, high)
         A[c, 3] = min(A[c, 3], low)
@@ -272,7 +272,7 @@ def masked_basic_i(runs, t, valid, x, A):
                 low = min(low, u if held else TOP)
                 high = max(high, u if held else BOTTOM)
         A[c, 0], A[c, 1], A[c, 2] = n, low_sum, high_sum
-        if A.shape[1] > EXTREME:
+        if A.shape[1] > SUM_WORDS:
             A[c, 3], A[c, 4] = min(A[c, 3], low), max(A[c, 4], high)
 
 

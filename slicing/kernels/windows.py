@@ -5,21 +5,10 @@ Counters start as np.int64(0): with a literal, type inference repeats, which tak
 
 import numpy as np
 
-from slicing.kernels.kernel import helper, kernel
-from slicing.kernels.search import first_above
+from slicing.kernels.kernel import kernel
+from slicing.kernels.search import first_above, first_after
 
 AHEAD = 64  # most windows that one window moves ahead of
-
-
-# Not inlined: a call costs little compared with a window, and each inlined copy costs 0.1 s of compilation.
-@helper
-def first_after(ends, value, at, stop):
-    """The first position in ends[at:stop] whose value is greater; it is likely near ``at``."""
-    step = np.int64(1)
-    while at + step <= stop and ends[at + step - 1] <= value:
-        at += step
-        step *= 2
-    return first_above(ends, value, at, min(at + step, stop))
 
 
 @kernel

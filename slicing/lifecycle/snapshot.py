@@ -87,9 +87,9 @@ def read(
     return _read(spec, _sections(viewed(blob)), False, policy)
 
 
-def unpack(spec: Spec, blob: bytes | memoryview, policy: Policy = DEFAULT) -> State:
+def unpack(spec: Spec, blob: bytes | memoryview) -> State:
     """The state that ``pack`` has written, read from a file whose checksum was right."""
-    state, _, _ = _read(spec, unbundled(blob), True, policy)
+    state, _, _ = _read(spec, unbundled(blob), True, DEFAULT)
     assert state is not None
     return state
 

@@ -98,11 +98,11 @@ class State:
         state.__dict__ = {**self.__dict__, **changes}
         return state
 
-    def as_it_was(self, known: int, anew: bool = False) -> State:
+    def as_it_was(self, known: int, rebuild: bool = False) -> State:
         """The state with the ``known`` keys and the values that it had: a call that is given up has added to tables in
-        place. ``anew``: it may have left one of them half written."""
-        keys = None if self.keys is None else self.keys.as_of(known, anew)
-        placed = {name: pool.as_it_was(anew) for name, pool in self.pools.items() if isinstance(pool, Placed)}
+        place. ``rebuild``: it may have left one of them half written."""
+        keys = None if self.keys is None else self.keys.as_it_was(known, rebuild)
+        placed = {name: pool.as_it_was(rebuild) for name, pool in self.pools.items() if isinstance(pool, Placed)}
         return self.but(keys=keys, pools=self.pools | placed)
 
     @property
@@ -131,6 +131,16 @@ class State:
         size = len(self.pools[name])
         few = size > FEW_VALUES and size > 2 * sum(holder.values for holder in self._holders) + FEW_VALUES
         return self.ranks_used(name) if few else np.arange(size)
+
+    def forget_values(self, name: str) -> None:
+        """Drop values of a column that are looked up by hash and not used any more, if these are at least half of
+        them. Sorted values are dropped as others come."""
+        pool = self.pools[name]
+        if isinstance(pool, Placed):
+            pool, moved = pool.fewer(self.ranks_used(name))
+            if moved is not None:
+                self.__dict__.update(self.reranked(name, moved).__dict__)
+            self.pools = self.pools | {name: pool}
 
     def reranked(self, name: str, rank: Ints) -> State:
         """Renumber the ranks of a column's values (order kept): ``rank[old]`` is the new rank."""

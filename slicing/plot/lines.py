@@ -31,7 +31,7 @@ def keys_of(table: pa.Table, others: Sequence[str], y: str | None) -> list[str]:
     for size in range(len(run) + 1):
         if _tell_apart(table, run[:size]):
             return run[:size]
-    return [name for name in others if _is_text(table, name)]
+    return [name for name in others if _has_words(table, name)]
 
 
 def names_of(table: pa.Table, others: Sequence[str], keys: Sequence[str], y: str) -> list[str]:
@@ -42,7 +42,7 @@ def names_of(table: pa.Table, others: Sequence[str], keys: Sequence[str], y: str
     whole = [name for name in (WINDOW[:1] if keys else WINDOW) if name in table.column_names]
     behind = others[others.index(keys[-1]) + 1 :] if keys else others
     names = list(keys)
-    for name in takewhile(lambda name: name != y and _is_text(table, name), behind):
+    for name in takewhile(lambda name: name != y and _has_words(table, name), behind):
         if _distinct(table, [*whole, *names, name]) > _distinct(table, [*whole, *names]):
             break
         names.append(name)
@@ -75,7 +75,7 @@ def is_number(type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
 
 
-def _is_text(table: pa.Table, name: str) -> bool:
+def _has_words(table: pa.Table, name: str) -> bool:
     type = table.schema.field(name).type
     return bool(is_text(type) or pa.types.is_dictionary(type))
 

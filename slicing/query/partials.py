@@ -147,5 +147,5 @@ def _words_read(aggs: Mapping[str, BoundAggregate]) -> dict[Lane, frozenset[int]
 def _narrowed(aggs: dict[str, BoundAggregate]) -> dict[str, BoundAggregate]:
     """Lanes of which only counts and sums are read keep no minimum and maximum: 40 -> 24 bytes a cell."""
     read = _words_read(aggs)
-    lanes = {lane: lane.sums if max(words, default=0) < kinds.EXTREME else lane for lane, words in read.items()}
+    lanes = {lane: lane.sums if max(words, default=0) < kinds.SUM_WORDS else lane for lane, words in read.items()}
     return {n: replace(agg, lanes=tuple([lanes[lane] for lane in agg.lanes])) for n, agg in aggs.items()}

@@ -458,11 +458,6 @@ class Plan:
         return all([isinstance(lane.kind, int) for lane in self.lanes]) and self.cells.a_cell_a_key
 
     @property
-    def wide(self) -> bool:
-        """Whether a cell has so many words that packed runs are unpacked again at each use."""
-        return self.partials.cell_words >= self.policy.packed_words
-
-    @property
     def eager(self) -> bool:
         """Whether the runs of the store have trees for windows of very many slices."""
         return self.combine == EAGER or (self.combine == AUTO and self.slides >= self.policy.tree_slides)

@@ -89,6 +89,7 @@ class Policy:
     piece: int = 1 << 16  # windows whose partials and rows are read together: they stay in cache
     known_names: int = 1 << 17  # rows of windows with one end whose names are kept, at most
     pane_looks: int = 1 << 22  # slices that are looked at together for panes, for each window that holds them
+    added_cells: int = 1 << 14  # cells that are added up at a time, lane by lane: they stay in the cache
     cut_rows: int = 1 << 17  # rows that are looked at together for panes at rows, each in all its windows
     table_passes: int = 6  # passes over all cells that merging, sorting and gathering them costs
 

@@ -67,7 +67,7 @@ class Rows:
         low, high = time[[0, -1]].tolist()
         edges = None
         if plan.keeps_slices and -LIMIT <= low <= high <= LIMIT:
-            edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * time.size))
+            edges = plan.edges.listed(low, high, plan.grid, time.size)
         bounds = self.cut(_NONE if edges is None else edges)  # this also tells whether times ascend
         if bounds is None:
             lows, highs = self.extremes
@@ -93,27 +93,21 @@ class Rows:
     def edges(self) -> Ints:
         """Ascending edges from the first after the earliest row to the first after the latest."""
         low, high, _ = self.span
-        return self.plan.edges.between(low, high, self.time, self.plan.grid, limit=max(1024, 2 * len(self)))
+        return self.plan.edges.between(low, high, self.time, self.plan.grid, len(self))
 
     @lazy
     def extremes(self) -> tuple[Ints, Ints]:
         """The earliest and the latest time of each block."""
-        self._scan()
-        return self.extremes
-
-    def _scan(self) -> bool:
-        """Find the extremes of each block; whether rows are in order."""
         time, block = self.time, self.plan.policy.block
         size = -(-len(self) // block)
-        lows, highs = self.__dict__["extremes"] = np.empty(size, np.int64), np.empty(size, np.int64)
-        pieces = parts(size, self.threads, self.plan.policy.share, block)
+        lows, highs = np.empty(size, np.int64), np.empty(size, np.int64)
 
-        def scanned(blocks: slice) -> bool:
+        def scanned(blocks: slice) -> None:
             rows = slice(blocks.start * block, blocks.stop * block)
-            return scan(time[rows], block, lows[blocks], highs[blocks])
+            scan(time[rows], block, lows[blocks], highs[blocks])
 
-        ordered = side_by_side(scanned, pieces)
-        return all(ordered) and self._ascend([piece.start * block for piece in pieces[1:]])
+        side_by_side(scanned, parts(size, self.threads, self.plan.policy.share, block))
+        return lows, highs
 
     @lazy
     def cuts(self) -> tuple[Ints, Ints]:

@@ -111,7 +111,7 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
             return None
     if held and len(held[0].meta) > max(policy.straight_cells, size // policy.straight_rows):
         return None
-    edges = plan.edges.listed(low, high, 0, max(1024, 2 * size))
+    edges = plan.edges.listed(low, high, 0, size)
     if edges is None:
         return None
     if policy.max_windows_per_push is not None and edges.size + sum(map(len, held)) > policy.max_windows_per_push:

@@ -188,7 +188,8 @@ class Store:
         Each push brings about ``coming`` cells of ``rows`` rows. Narrow cells are also packed if otherwise too many
         would not be, unless each push reads them all for panes.
         """
-        policy, wide = self.plan.policy, self.plan.wide
+        policy = self.plan.policy
+        wide = self.plan.partials.cell_words >= policy.packed_words  # these runs are unpacked again at each use
         share = inf if self.plan.early.paned else policy.packed_share
         runs, packed, other = list[Cells](), 0, 0
         for run in self.runs:

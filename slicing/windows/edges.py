@@ -20,6 +20,7 @@ from slicing.windows.bounds import APART, BEGIN, END, LONGEST, Bound, Progressio
 FOR_PYTHON = 24  # for up to so many window types or times, plain Python is faster than numpy
 LARGE = 64  # so many types with the largest windows are looked at first: they most often hold the earliest live start
 LISTED = 2048
+FEWEST = 1024  # edges that are listed however few rows there are
 MANY_DUE = 4  # windows a slice for which there is room from the beginning
 INDEXED = 1024  # windows at a time from which on an index of slices pays
 
@@ -152,24 +153,25 @@ class EdgeSet:
             self._quiet = after, edge  # the next call of a stream starts here
         return edge <= until
 
-    def between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
+    def between(self, low: int, high: int, times: Ints, grid: int, rows: int) -> Ints:
         """Ascending edges after ``low`` up to the first one after ``high``, as far as rows at ``times`` need them.
 
-        ``grid`` adds an edge every so many ticks (0: none). If there are more than ``limit`` regular edges, only edges
-        next to a row are listed, so that a jump in time costs nothing.
+        ``grid`` adds an edge every so many ticks (0: none). If there are too many regular edges for so many ``rows``,
+        only edges next to a row are listed, so that a jump in time costs nothing.
         """
-        edges = self.listed(low, high, grid, limit)
+        edges = self.listed(low, high, grid, rows)
         if edges is None:
-            edges = self._at_rows(low, high, times, grid, limit)
+            edges = self._at_rows(low, high, times, grid, max(FEWEST, 2 * rows))
             if edges.size == 1:
                 self._next = low, grid, edges
         return edges
 
-    def listed(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
-        """Ascending edges after ``low`` up to the first one after ``high``; None if rows are needed to find them.
+    def listed(self, low: int, high: int, grid: int, rows: int) -> Ints | None:
+        """Ascending edges after ``low`` up to the first one after ``high``; None if the rows are needed to find them.
 
-        Rows are needed if there are more than ``limit`` edges, or if not all edges are known.
+        They are needed if there are more than two edges for each row, or if not all edges are known.
         """
+        limit = max(FEWEST, 2 * rows)
         known_from, of_grid, edge = self._next
         known = edge.size and grid == of_grid and known_from <= low and high < edge[0]
         if known and not (self.irregular and any(bound.asks_rows for bound in self.irregular)):

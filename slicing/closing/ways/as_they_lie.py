@@ -27,7 +27,6 @@ from slicing.system.arrays import Ints
 _Stretch = tuple[Ints, Ints, Ordered]  # how many keys each window has, the codes in order, their partials
 
 NODES = 8  # about the smallest number of tree nodes that a window takes
-PIECE = 1 << 14  # this many cells are added up at a time, lane by lane: they stay in the cache
 
 
 def can(plan: Plan) -> bool:
@@ -163,10 +162,11 @@ def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[Cells]) -> tuple[Ints,
     else:
         blocks, others = tuple(b.identity(lane, code.size) for lane in plan.lanes), tables
     if others:
-        place, every = np.empty(len(keys), np.int64), np.arange(PIECE)
+        size = plan.policy.added_cells
+        place, every = np.empty(len(keys), np.int64), np.arange(size)
         place[code] = np.arange(code.size)
         for table, of in zip(others, codes[-len(others) :], strict=True):
-            for piece in (slice(at, at + PIECE) for at in range(0, len(table), PIECE)):
+            for piece in (slice(at, at + size) for at in range(0, len(table), size)):
                 into = place[of[piece]]
                 for lane, block, added in zip(plan.lanes, blocks, table.partials(piece), strict=True):
                     combine(lane.kind, into, every[: into.size], block, added)

@@ -14,9 +14,8 @@ import numpy as np
 
 from slicing.cells.table import Cells
 from slicing.closing.due_ranges import due_ranges
-from slicing.closing.over_cells import WAY as NAME
+from slicing.closing.over_cells import RANGES, moves, over_cells
 from slicing.closing.over_cells import can as are_ranges
-from slicing.closing.over_cells import moves, over_cells
 from slicing.closing.ways.interface import Closing, Offer, Way
 from slicing.kernels.cells import END
 from slicing.query.plan import Plan
@@ -45,7 +44,7 @@ def offer(closing: Closing) -> Offer | None:
     return Offer(ends.size * len(due.parts), lambda: due.answers(plan, partial(over_cells, plan, runs)))
 
 
-WAY = Way(NAME, can, offer)
+WAY = Way(RANGES, can, offer)
 
 
 def _needed(closing: Closing) -> list[Cells]:

@@ -26,8 +26,6 @@ from slicing.windows.edges import DueWindows
 
 Found = tuple[Ints, tuple[Block, ...]]  # codes in the order of their keys, and the combined partials of each code
 
-PIECE = 1 << 14  # this many cells are added up at a time, lane by lane: they stay in the cache
-
 
 def can(plan: Plan) -> bool:
     return plan.adds_up and plan.combine == AUTO and bool(plan.spec.by)
@@ -92,7 +90,7 @@ class _Stacks:
 
     def __init__(self, plan: Plan, keys: KeyTable, runs: Sequence[Cells], lie: Sequence[Ints]) -> None:
         self._plan, self._keys, self._runs, self._lie = plan, keys, runs, lie
-        self._every = np.arange(max(PIECE, len(keys)))
+        self._every = np.arange(max(plan.policy.added_cells, len(keys)))
 
     def answers(self, low: Ints, high: Ints) -> Iterator[Found]:
         """The answer of each window. Windows must move forward."""
@@ -127,9 +125,10 @@ class _Stacks:
         return _Dense(np.zeros((size, 1), np.int64), tuple(b.identity(lane, size) for lane in self._plan.lanes))
 
     def _add(self, dense: _Dense, start: int, end: int) -> None:
+        size = self._plan.policy.added_cells
         for run, lie in zip(self._runs, self._lie, strict=True):
-            for at in range(int(lie[start]), int(lie[end]), PIECE):
-                cells = run.take(slice(at, min(at + PIECE, int(lie[end]))))
+            for at in range(int(lie[start]), int(lie[end]), size):
+                cells = run.take(slice(at, min(at + size, int(lie[end]))))
                 into = np.ascontiguousarray(cells.code)
                 rows = np.ascontiguousarray(cells.rows).reshape(-1, 1)
                 self._each(dense, into, _Dense(rows, cells.blocks))

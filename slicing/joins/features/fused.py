@@ -23,7 +23,6 @@ from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Codes, Ints
 
 OLD = -1  # the arrival of rows in slices: before all other rows, which are numbered from 0
-ARRIVAL = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}  # the word of a partial that holds the arrival
 
 
 def fused(plan: FeaturePlan, events: Side, first: int) -> Side:
@@ -77,8 +76,8 @@ def _settled(aggs: Plan, slices: Slices) -> Slices:
     """Slices whose rows have arrival ``OLD``, before all later rows: names of rows are renumbered from time to time."""
     blocks: list[Block] = []
     for lane, block in zip(aggs.lanes, slices.blocks, strict=True):
-        if lane.kind in ARRIVAL:
+        if lane.kind in kinds.ARRIVAL_WORDS:
             block = block.copy()
-            block[:, ARRIVAL[lane.kind]] = OLD
+            block[:, kinds.ARRIVAL_WORDS[lane.kind]] = OLD
         blocks.append(block)
     return Slices(slices.code, slices.time, tuple(blocks))

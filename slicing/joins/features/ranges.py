@@ -73,9 +73,6 @@ class Ranges:
         width = 0 if self.farthest is None else self.farthest + max(self.nearest, 0)
         self.step = max(width // PARTS, 1) if width else 0
 
-    def reach(self, times: Ints, side: int) -> Reach:
-        raise AssertionError("labels reach events range by range")
-
     def reached(self, times: Ints) -> Reach:
         """The smallest and the largest time of the labels that may reach each event."""
         far = None if self.farthest is None else self.farthest + max(span.tail for span in self.spans)
@@ -117,6 +114,3 @@ class Ranges:
         done = [MOST if mark == MOST else self.done(RIGHT, mark) for mark in marks.tolist()]
         before = [LEAST if until is None else min(until, MOST - 1) + 1 for until in done]
         return np.array(before, np.int64)[np.searchsorted(marks, others)]
-
-    def floor(self, watermark: int) -> int:
-        raise AssertionError("features have no windows")
