@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
 from slicing.closing import results
-from slicing.lifecycle.state import State, reached_by
+from slicing.lifecycle.state import State, forget, reached_by
 from slicing.push import Pushed
-from slicing.stages.close import close_and_fire
+from slicing.stages.close import UNCHANGED, close_and_fire, closes, give_waiting, in_full
 from slicing.stages.output import NO_ROWS, Account, output
 from slicing.stages.read import read
 
+Push = Callable[[State, pa.RecordBatch, int | None], Pushed]
 
-def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto: int | None) -> Pushed:
-    """The push if it keeps to ``max_bytes``. Otherwise an error, or a push that sets its rows aside."""
-    policy, size = before.plan.policy, pushed.out.stats["bytes"]
-    if policy.max_bytes is None or size <= policy.max_bytes:
+
+def within(push: Push, before: State, data: pa.RecordBatch, known: int, upto: int | None) -> Pushed:
+    """A push that keeps to ``max_bytes``. If it would not, an error, or a push that sets its rows aside."""
+    policy, pushed = before.plan.policy, push(before, data, upto)
+    if policy.max_bytes is None:
+        return pushed
+    leaner = _leaner(before, known) if pushed.out.stats["bytes"] > policy.max_bytes else None
+    if leaner is not None:
+        before, known = leaner, 0 if leaner.keys is None else len(leaner.keys)
+        pushed = push(before, data, upto)
+    size = pushed.out.stats["bytes"]
+    if size <= policy.max_bytes:
         return pushed if policy.on_full == "error" else _with_full(pushed, 0)
     if policy.on_full == "error":
         raise MemoryError(
@@ -27,6 +38,20 @@ def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto
     return _set_aside(before, data, known, upto)
 
 
+def _leaner(before: State, known: int) -> State | None:
+    """The state before the push, without keys and values that nothing needs any more: otherwise these wait for so many
+    new ones that the limit may never let in. None if all are needed."""
+    state = before.as_it_was(known)
+    state.store, state.revisions = state.headless()
+    state.store = state.store.settled()
+    if state.keys is not None:
+        forget(state, state.keys)
+    for name in state.pools:
+        state.forget_values(name)
+    fewer = any(len(pool) < len(before.pools[name]) for name, pool in state.pools.items())
+    return state if fewer or (state.keys is not None and len(state.keys) < known) else None
+
+
 def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None) -> Pushed:
     """A push whose rows are in no window. It moves the watermark and closes windows, as a push of late rows does."""
     looked = before.draft()
@@ -35,9 +60,14 @@ def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None
     state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
-    state.store, state.revisions = state.headless()
-    state.store = state.store.settled()
-    answers, change = close_and_fire(state, reached)
+    if state.store.head is not None and not closes(state, reached):  # it stays as it is, which takes least memory
+        state.store.head.check()
+        state.watermark, change = reached, UNCHANGED
+        answers = in_full(state, give_waiting(state))
+    else:
+        state.store, state.revisions = state.headless()
+        state.store = state.store.settled()
+        answers, change = close_and_fire(state, reached)
     refused = np.arange(batch.rows.time.size)
     late = results.late_rows(batch.given, batch.null_time, refused, batch.ahead, "full")
     counts = NO_ROWS | {"rows": batch.given.num_rows, "null_time": batch.null_time.size, "ahead": batch.ahead.size}

@@ -160,9 +160,11 @@ class Operator(TakesTurns):
             before.store.head.check()
         known = 0 if before.keys is None else len(before.keys)
         try:
-            pushed = (marked.push if self._by_marks else push)(before, given, self._upto)
-            if self._policy.max_bytes is not None:
-                pushed = within(before, given, pushed, known, self._upto)
+            run = marked.push if self._by_marks else push
+            if self._policy.max_bytes is None:
+                pushed = run(before, given, self._upto)
+            else:
+                pushed = within(run, before, given, known, self._upto)
             watch = self._watch
             if watch is not None:
                 self._watch = None  # a warning may be an error: then this push changes nothing, and may be repeated

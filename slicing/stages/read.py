@@ -152,9 +152,9 @@ def _places(state: State, name: str, column: pa.Array) -> Ints:
     pool = state.pools[name]
     assert isinstance(pool, Placed)
     if len(pool) >= pool.crowded:
-        pool, moved = pool.fewer(state.ranks_used(name))
-        if moved is not None:
-            state.__dict__.update(state.reranked(name, moved).__dict__)
+        state.forget_values(name)
+        pool = state.pools[name]
+        assert isinstance(pool, Placed)
     places, pool = pool.with_values(column)
     state.pools = state.pools | {name: pool}
     return places

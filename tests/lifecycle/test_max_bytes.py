@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -140,3 +141,58 @@ def test_rows_that_come_back_say_when_the_stream_began() -> None:
     assert op.push(pa.table({"t": SINCE + many % 8, "v": many})).stats.full == 5000
     out = op.push(pa.table({"t": SINCE + np.array([12, 25]), "v": [1, 2]}))
     assert out.windows["window_start"].to_pylist() == [SINCE + 10]
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("on_full", ["error", "late"])
+@pytest.mark.parametrize("agg", [sl.count(), sl.last("word"), sl.max("word"), sl.count_distinct("word")], ids=repr)
+def test_what_closed_windows_held_makes_room(agg: sl.Aggregate, on_full: str, restored: bool) -> None:
+    """Keys and texts that nothing needs do not wait for so many new ones that these would not be let in."""
+    spec = sl.Spec("t", {"w": sl.tumbling(10), "visit": sl.session(3)}, {"x": agg}, by="k")
+    names = map("name {}".format, count())
+
+    def rows(t: int, size: int) -> pa.Table:
+        keys = list(islice(names, size))
+        return pa.table({"t": [SINCE + t] * size, "k": keys, "word": keys})
+
+    def pushed(op: sl.Operator, t: int, size: int) -> int:
+        """How many rows were refused."""
+        try:
+            out = op.push(rows(t, size))
+        except MemoryError:
+            return size
+        assert out.stats.bytes <= most
+        return int(out.stats.get("full", 0))
+
+    sizes, most = [1000, 1000, 1000, 1000, 10], 10**9
+    free = sl.Operator(spec)
+    most = 50_000 + max([free.push(rows(1, size)).stats.bytes for size in sizes])
+    told: dict[str, Any] = {"max_bytes": most, "on_full": on_full}
+    op = sl.Operator(spec, **told)
+    assert [pushed(op, 1, size) for size in (*sizes, 300)] == [0, 0, 0, 0, 0, 300]
+    op.advance(SINCE + 50)
+    if restored:
+        op = sl.Operator.restore(spec, op.snapshot(), **told)
+    assert not any(pushed(op, t, 300) for t in range(51, 400, 10))
+
+
+@pytest.mark.parametrize("on_full", ["error", "late"])
+def test_texts_that_closed_windows_held_make_room(on_full: str) -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(1)}, {"x": sl.last("word")}, watermark=sl.manual())
+    numbers = count()
+
+    def rows(size: int) -> pa.Table:
+        some = list(islice(numbers, size))
+        return pa.table({"t": [SINCE + number for number in some], "word": [f"{number} " * 60 for number in some]})
+
+    free, parts = sl.Operator(spec), [rows(size) for size in (1000, 1000, 1000, 1000, 10)]
+    most = 50_000 + max([free.push(part).stats.bytes for part in parts])
+    op = sl.Operator(spec, max_bytes=most, on_full=on_full)
+    for part in parts:
+        assert not op.push(part).stats.get("full", 0)
+    op.advance(SINCE + 10_000)
+    numbers = count(10_000)
+    for _ in range(30):
+        out = op.push(rows(300))
+        assert not out.stats.get("full", 0) and out.stats.bytes <= most
+        op.advance(SINCE + next(numbers))
