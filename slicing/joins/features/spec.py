@@ -31,7 +31,8 @@ class FeatureSpec(SpecOfTwo):
     Parameters
     ----------
     on : list of str or of (str, str), or str
-        Key columns, or pairs of a label column and an event column. ``[]``: rows match by time alone.
+        Key columns, or pairs of a label column and an event column. ``[]``: rows match by time alone. A label with a
+        null key has no events.
     time : str or (str, str)
         The time column, or the label's and the event's time column: timestamps, dates or integers.
     ranges : dict of str to span, (far, near) or None
