@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.api import aggregate
-from slicing.beside import INSTEAD, AnyWindow, Question, Rows, answer_of_each
+from slicing.beside import INSTEAD, Question, Rows, answer_of_each
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back, names_in, with_beside
@@ -18,6 +18,7 @@ from slicing.columns.wanted import ALL as ALL_COLUMNS
 from slicing.columns.wanted import Wanted
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
+from slicing.query.spec_checks import AnyWindow
 from slicing.system.arguments import says_arguments
 from slicing.times.durations import amount
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole

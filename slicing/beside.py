@@ -30,6 +30,7 @@ from slicing.kernels.attach import ascends, at_ranks, count_before, lag_of, last
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.query.spec import Spec
+from slicing.query.spec_checks import AnyWindow
 from slicing.query.watermark import manual
 from slicing.system.arrays import Array, Codes, Ints, read_only
 from slicing.times.measure import Measure
@@ -37,12 +38,10 @@ from slicing.windows.builtin import ContextFreeWindow, Window, tumbling
 from slicing.windows.rows.marked import Frame
 from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
-from slicing.windows.rows.row_windows import RowWindow
 
 ALL = 1 << 62
 _AS_FOUND = Policy(ordered=False, push_rows=ALL, step_rows=ALL)  # results are then sorted by key, as needed here
 _ONE_KEY: Codes = np.empty(0, np.int32)
-AnyWindow = ContextFreeWindow | RowWindow | Window
 INSTEAD = "use sl.aggregate, which gives all windows, and join what you need of them"
 
 

@@ -8,13 +8,13 @@ distinct and frequent values by counting them as slices enter and leave. Overlap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, column_named, columns_of, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, Types, column_named, columns_of, define
 from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.over_lists import VISITS_OF_LARGEST, Windows, list_array, ranked
 from slicing.cells.blocks import Block
@@ -44,8 +44,6 @@ from slicing.kernels import marked
 from slicing.kernels.lists import copied
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.arrays import Floats, Ints
-
-Types = Mapping[str, pa.DataType]
 
 # --- definitions -----------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-CUT = 1000  # units: pyarrow truncates statistics in nanoseconds to microseconds
+from slicing.columns.wanted import Bounds
 
-Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
+CUT = 1000  # units: pyarrow truncates statistics in nanoseconds to microseconds
 
 
 def opened(fragment: Any, read: int) -> pq.ParquetFile:

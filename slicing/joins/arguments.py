@@ -10,9 +10,7 @@ import pyarrow as pa
 
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.frozen_map import FrozenMap
-from slicing.times.durations import Duration, shown
-
-Span = Duration | int
+from slicing.times.durations import Span, shown
 
 
 class SpecOfTwo:

@@ -329,7 +329,7 @@ def _moved(state: JoinState, side: SidePlan, others: list[Progress], prompt: boo
 
 
 def _in_one_order(side: SidePlan, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Rows of one batch by time; rows of equal time are ordered by their other columns."""
+    """Rows of one batch by time; rows of equal time are ordered by those of their other columns that Arrow sorts."""
     if not batches:
         return empty(side.schema)
     batch = together(batches)

@@ -15,10 +15,8 @@ from slicing.columns.expressions import Derived, as_derived
 from slicing.joins.arguments import SpecOfTwo, chosen, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice, column_or_none, says_arguments, yes_or_no
-from slicing.times.durations import Duration, amount, check_alike, parse_span
+from slicing.times.durations import Span, amount, check_alike, parse_span
 from slicing.windows.builtin import Calendar, Tumbling
-
-Span = Duration | int
 
 KINDS = ("inner", "left", "right", "full", "semi", "anti")
 MATCHES = ("all", "last", "first", "nearest")

@@ -31,21 +31,20 @@ from slicing.kernels.cells import FIRST, LEVEL
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.spec import Spec, stable
+from slicing.query.spec_checks import AnyWindow
 from slicing.storage.row_panes import MARKS, WINDOW, RowPanes
 from slicing.storage.session_store import store_for
 from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.system.frozen_map import FrozenMap
 from slicing.windows.bounds import BEGIN, END, LIMIT, Bound, BoundFixed, BoundLandmark
-from slicing.windows.builtin import Session, Window
+from slicing.windows.builtin import Session
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.edges import EdgeSet
 from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_table import BEGINS, FLAGS, MOST_FLAGS, UNCOUNTED, RowTable
 from slicing.windows.rows.row_windows import RowWindow
-
-AnyWindow = ContextFreeWindow | RowWindow | Window
 
 
 def with_windows(spec: Spec, windows: dict[str, AnyWindow]) -> Spec:

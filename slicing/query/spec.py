@@ -20,12 +20,10 @@ from slicing.query.watermark import Watermark, manual
 from slicing.system.arguments import choice, column_or_none, says_arguments
 from slicing.system.frozen_map import FrozenMap
 from slicing.system.replace import but
-from slicing.times.durations import Duration, parse_span, shown
+from slicing.times.durations import Duration, Span, parse_span, shown
 from slicing.windows.builtin import Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
-
-Span = Duration | int
 
 _WINDOWS = (ContextFreeWindow, RowWindow, Window)
 _EMIT = ("final", "updates", "changes", "parts")

@@ -10,12 +10,11 @@ from slicing.aggregates.changelog import refusal
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.triggers import AfterCount, AfterShare, Trigger
 from slicing.query.watermark import Punctuated, Watermark
-from slicing.times.durations import Duration, check_alike
+from slicing.times.durations import Span, check_alike
 from slicing.windows.builtin import Calendar, Cumulate, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
 
-Span = Duration | int
 AnyWindow = ContextFreeWindow | RowWindow | Window
 
 

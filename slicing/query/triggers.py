@@ -8,9 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from slicing.system.arguments import choice, says_arguments
-from slicing.times.durations import Duration, parse_span, shown
-
-Span = Duration | int
+from slicing.times.durations import Duration, Span, parse_span, shown
 
 EVENT, ARRIVAL, PUSH = "event-time", "arrival", "push"
 _UNITES = "a trigger is united with | with others of its kind"

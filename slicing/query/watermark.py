@@ -18,11 +18,10 @@ from slicing.columns.bits import true
 from slicing.columns.values import decoded, is_text, plain
 from slicing.system.arguments import choice, column_name, says_arguments
 from slicing.system.arrays import Ints
-from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, parse_span, shown
+from slicing.times.durations import MAX_WORD, Duration, Span, amount, not_negative, parse_span, shown
 from slicing.times.measure import Measure
 from slicing.windows.bounds import LIMIT
 
-Span = Duration | int
 Ticks = TypeVar("Ticks")
 
 _NONE: Ints = np.empty(0, np.int64)

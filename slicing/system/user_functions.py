@@ -24,7 +24,7 @@ from slicing.kernels.user import Kernels, compiled
 from slicing.system.arrays import Ints
 
 STATES = ("float64", "int64", "bool")
-_NUMBA = {"float64": types.float64, "int64": types.int64, "bool": types.boolean}
+NUMBA_TYPES = {"float64": types.float64, "int64": types.int64, "bool": types.boolean}
 _ARROW = {types.float64: pa.float64(), types.int64: pa.int64(), types.boolean: pa.bool_()}
 
 
@@ -129,7 +129,7 @@ class Functions:
 
     def states(self) -> Any:
         """The numba type of a state."""
-        parts = [_NUMBA[s] for s in self.state]
+        parts = [NUMBA_TYPES[s] for s in self.state]
         return parts[0] if len(parts) == 1 else types.Tuple(parts)
 
     def result(self) -> pa.DataType:

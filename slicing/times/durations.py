@@ -174,3 +174,6 @@ def numpy_ns(value: np.datetime64 | np.timedelta64) -> int | None:
         return number * NS[_NUMPY_UNITS[unit]]
     whole, rest = divmod(number, _NUMPY_FRACTIONS.get(unit, MAX_WORD))
     return None if rest or unit not in _NUMPY_FRACTIONS else whole
+
+
+Span = Duration | int  # a length of time, or a number of units of an integer time column

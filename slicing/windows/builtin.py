@@ -12,7 +12,7 @@ import pyarrow as pa
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
 from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step, steady_step
-from slicing.times.durations import SECOND, Duration, amount, parse_span, shown
+from slicing.times.durations import SECOND, Duration, Span, amount, parse_span, shown
 from slicing.times.measure import Measure, without_arrow
 from slicing.windows.bounds import (
     BEGIN,
@@ -27,8 +27,6 @@ from slicing.windows.bounds import (
 )
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.edges import EdgeSet
-
-Span = Duration | int
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from slicing.query.spec import stable
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice, column_or_none, says_arguments, yes_or_no
 from slicing.system.frozen_map import FrozenMap
-from slicing.times.durations import Duration, amount, check_alike, parse_span
+from slicing.times.durations import Span, amount, check_alike, parse_span
 
-Span = Duration | int
 Range = tuple[Span | None, Span]  # far, near: from label - far to label - near
 
 EXACT = "exact"

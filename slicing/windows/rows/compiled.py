@@ -16,11 +16,10 @@ from numba.core.errors import NumbaError
 from slicing.columns.row_values import in_form, number_form
 from slicing.kernels import walk
 from slicing.system.arrays import Array, Ints
-from slicing.system.user_functions import described, digest
+from slicing.system.user_functions import NUMBA_TYPES, described, digest
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_view import Context, Opened, View
 
-_NUMBA = {"float64": types.float64, "int64": types.int64, "bool": types.boolean}
 _FORMS = {"f8": types.float64, "i8": types.int64, "?": types.boolean}
 METHODS = ("see", "deadline", "expired")
 NOT_OPEN = -1
@@ -271,7 +270,7 @@ def _compiled(
     methods: dict[str, Any], me: Any, states: tuple[str, ...], single: bool, forms: Sequence[str]
 ) -> Methods | str:
     """The compiled methods, or the reason why one does not compile."""
-    state = _NUMBA[states[0]] if single else types.Tuple([_NUMBA[s] for s in states])
+    state = NUMBA_TYPES[states[0]] if single else types.Tuple([NUMBA_TYPES[s] for s in states])
     takes = {
         "see": (me, state, types.int64, *(_FORMS[form] for form in forms)),
         "deadline": (me, state),

@@ -10,15 +10,13 @@ import numpy as np
 from slicing.kernels.rows import before_edges
 from slicing.system.arguments import says_arguments
 from slicing.system.arrays import Ints
-from slicing.times.durations import Duration, parse_span
+from slicing.times.durations import Span, parse_span
 from slicing.windows.bounds import FOREVER
 from slicing.windows.builtin import Window
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.row_table import SINCE
 from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, RowWindow, whole_number
-
-Span = Duration | int
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,7 +11,7 @@ from slicing.columns.arrow_out import room
 from slicing.kernels.rows import around, recent
 from slicing.system.arguments import choice, says_arguments
 from slicing.system.arrays import Ints
-from slicing.times.durations import Duration, amount, not_negative, parse_span
+from slicing.times.durations import Span, amount, not_negative, parse_span
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
 from slicing.windows.builtin import Window
@@ -19,8 +19,6 @@ from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.row_table import OF_KEY, RANK
 from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import ORDERS, Binding, RowWindow, whole_number
-
-Span = Duration | int
 
 
 @dataclass(frozen=True, repr=False)
