@@ -29,7 +29,7 @@ def choose(first: Ints, last: Ints, cells: int, removes: bool = False, few: int 
     return min(found, key=found.__getitem__)
 
 
-def costs(first: Ints, last: Ints, cells: int, removes: bool = False) -> dict[str, int]:
+def costs(first: Ints, last: Ints, cells: int, removes: bool) -> dict[str, int]:
     """How many partials each possible strategy makes and combines."""
     names = ["sparse table", "recompute", *(["prefix difference"] if removes else [])]
     found = {name: STRATEGIES[name].cost(first, last, cells) for name in names}

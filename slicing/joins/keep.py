@@ -26,7 +26,7 @@ def done_by_key(plan: TwoSides, side: int, marks: KeyMarks, codes: int) -> Done:
 
 
 def chosen_still(
-    plan: JoinPlan, left: Side, right: Side, marks: Marks, codes: int, of_keys: KeyMarks, due: bool = True
+    plan: JoinPlan, left: Side, right: Side, marks: Marks, codes: int, of_keys: KeyMarks, due: bool
 ) -> list[Mask | None]:
     """For each run of the right side, which rows are kept; None means all rows.
 

@@ -84,7 +84,7 @@ def times_at(plan: SidePlan, side: Side, places: Ints) -> Ints:
     return plan.measure.words(column) * plan.factor
 
 
-def table_of(plan: JoinPlan, sides: Sequence[Side], blocks: Sequence[Block], threads: int = 1) -> pa.Table:
+def table_of(plan: JoinPlan, sides: Sequence[Side], blocks: Sequence[Block], threads: int) -> pa.Table:
     """The results of several blocks, one after the other."""
     found = [_table(plan, sides, block, threads) for block in blocks if len(block)]
     if not found:

@@ -97,11 +97,12 @@ def joined(runs: Sequence[Rows]) -> Rows:
     """Join runs in the given order."""
     if len(runs) == 1:
         return runs[0]
-    first, batch, arrival = runs[0], runs[0].batch, _in_turn(runs)
-    alike = first.code is None and batch is not None and all(run.batch is batch for run in runs)
-    if alike and arrival is not None and batch is not None and isinstance(batch.arrival, int):
-        at = arrival - batch.arrival  # adjacent rows of one batch: nothing needs to be moved
-        return batch.part(slice(at, at + sum(map(len, runs))))
+    first, batch, arrival = runs[0], runs[-1].batch, _in_turn(runs)
+    renumbered = any(run.renumbered for run in runs)
+    if first.code is None and batch is not None and arrival is not None and isinstance(batch.arrival, int):
+        at = arrival - batch.arrival
+        if at >= 0 and not renumbered:  # rows of one batch: nothing needs to be moved
+            return batch.part(slice(at, at + sum(map(len, runs))))
     return but(
         first,
         columns={name: pa.concat_arrays([run.columns[name] for run in runs]) for name in first.columns},
@@ -109,6 +110,7 @@ def joined(runs: Sequence[Rows]) -> Rows:
         code=None if first.code is None else np.concatenate([run.code for run in runs if run.code is not None]),
         codes=max(run.codes for run in runs),
         arrival=_arrivals(runs) if arrival is None else arrival,
+        renumbered=renumbered or (arrival is None and not first.plan.knows_rows),
         ranks={name: np.concatenate([run.ranks[name] for run in runs]) for name in first.ranks},
         stamps={number: np.concatenate([run.stamps[number] for run in runs]) for number in first.stamps},
     )

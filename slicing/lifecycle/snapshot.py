@@ -177,7 +177,7 @@ def _run_of(plan: Plan, run: Cells) -> pa.Table | Unread | _Run:
     return _Run(written(run), len(run) * 8 * (3 + sum(map(width, (lane.kind for lane in plan.lanes)))))
 
 
-def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread | _Run]:
+def _state_tables(state: State, packed: bool) -> list[pa.Table | Unread | _Run]:
     assert state.given is not None
     tables: list[pa.Table | Unread | _Run] = [pa.Table.from_batches([empty(state.given)])]
     if state.keys is not None:

@@ -44,6 +44,7 @@ class Rows:
     threads: int = 1
     stamps: Mapping[int, Ints] = field(default_factory=dict)  # counts at arrival, for windows of kept rows
     instant: Ints | None = None  # the times of the rows, if ``time`` is their place in the stream
+    renumbered: bool = False  # whether arrivals were numbered again, so that they only order rows
 
     def __len__(self) -> int:
         return self.time.size
@@ -200,6 +201,7 @@ class Rows:
             time=gathered(self.time, index) if time is None else time,
             code=None if self.code is None else self.code.take(index),
             arrival=self._arrivals(index) if arrival is None else arrival,
+            renumbered=self.renumbered or arrival is not None,
             ranks={name: ranks.take(index) for name, ranks in self.ranks.items()},
             stamps={number: stamp.take(index) for number, stamp in self.stamps.items()},
             instant=None if self.instant is None else self.instant.take(index),

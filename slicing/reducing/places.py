@@ -63,7 +63,7 @@ class Scattered:
     def cell(self) -> Ints:
         return self.of_row
 
-    def chunks(self, size: int, together: int = 2) -> Iterable[Chunk]:
+    def chunks(self, size: int, together: int) -> Iterable[Chunk]:
         """Chunks of ``size`` rows. ``together``: how many kernels read each chunk in turn, so that it should stay in
         the cache."""
         return _chunks(self.of_row, size)
@@ -81,7 +81,7 @@ class Chained:
     def cell(self) -> Ints:
         return self.of_row.astype(np.int64)
 
-    def chunks(self, size: int, together: int = 2) -> Iterable[Chunk]:
+    def chunks(self, size: int, together: int) -> Iterable[Chunk]:
         return _chunks(self.of_row, size)
 
 
@@ -106,7 +106,7 @@ class Segments:
     def cell(self) -> Ints:
         return np.repeat(np.arange(self.first.size), self.counts())
 
-    def chunks(self, size: int, together: int = 2) -> Iterable[Chunk]:
+    def chunks(self, size: int, together: int) -> Iterable[Chunk]:
         return _chunks(self.cell(), size)
 
     @lazy
@@ -239,7 +239,7 @@ class Pieces:
     def cell(self) -> Ints:
         return self.grid.cell()
 
-    def chunks(self, size: int, together: int = 2) -> Iterable[Chunk]:
+    def chunks(self, size: int, together: int) -> Iterable[Chunk]:
         return self.grid.chunks(size, together)
 
     def runs(self) -> Ints:

@@ -125,7 +125,7 @@ def in_full(state: State, answers: list[Answers]) -> list[Answers]:
     return [some.take(~gone) if gone.any() else some for some, gone in zip(answers, cut, strict=True)]
 
 
-def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
+def fire(state: State, change: Changed, at_push: bool) -> Changed:
     """Add the panes of triggers that fire now. Triggers of pushes fire last."""
     windows = fired.due(state, at_push)
     return change._replace(panes=[*change.panes, *fired.fire(state, windows)]) if windows.any() else change

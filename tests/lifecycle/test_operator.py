@@ -433,15 +433,15 @@ def test_what_a_policy_chooses_is_chosen_for_each_operator() -> None:
     spec = sl.Spec("t", {"w": sl.sliding(20, every=1)}, {"n": sl.count(), "m": sl.sum("v")}, by="k")
     rows = pa.table({"t": [0], "k": [0], "v": [0]})
 
-    def plan_of(**given: object) -> tuple[bool, bool, bool]:
+    def plan_of(**given: object) -> tuple[bool, bool, int]:
         op = sl.Operator(spec, **given)
         op.push(rows)
         plan = op._now.plan
         assert sl.Operator.restore(spec, op.snapshot(), **given)._now.plan.eager == plan.eager
-        return plan.eager, plan.packs, plan.wide
+        return plan.eager, plan.packs, plan.policy.packed_words
 
     for _ in range(2):
-        assert plan_of() == (False, True, False)
-        assert plan_of(policy=Policy(tree_slides=1)) == (True, False, False)
-        assert plan_of(policy=Policy(packed_words=1)) == (False, True, True)
-        assert plan_of(combine="eager store") == (True, False, False)
+        assert plan_of() == (False, True, Policy.packed_words)
+        assert plan_of(policy=Policy(tree_slides=1)) == (True, False, Policy.packed_words)
+        assert plan_of(policy=Policy(packed_words=1)) == (False, True, 1)
+        assert plan_of(combine="eager store") == (True, False, Policy.packed_words)

@@ -47,7 +47,7 @@ class FeatureStep:
         self._whole = whole
         self._leaving: list[Run] = []
 
-    def work(self, tasks: Sequence[Task], ended: bool = False) -> None:
+    def work(self, tasks: Sequence[Task], ended: bool) -> None:
         """Keep the rows of all tasks, and answer the labels that are complete at the watermarks after the tasks."""
         for task in tasks:
             self.marks = self.marks if task.marks is None else task.marks
@@ -66,7 +66,7 @@ class FeatureStep:
             self._leaving.append(self.keyless)
             self.keyless = NOBODY
 
-    def let_go(self, ended: bool = False) -> None:
+    def let_go(self, ended: bool) -> None:
         """Evict events that no label reaches, neither a waiting one nor a later one; fuse old events into slices."""
         if ended:
             self.events = self.events.purged(MOST)[0].sliced(())
