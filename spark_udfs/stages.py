@@ -444,7 +444,7 @@ def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def drain(
-    job: Query, partitions: Iterable[pa.RecordBatch], batch: int, query: str, ends: bool
+    job: Query, partitions: Iterable[pa.RecordBatch], batch: int, query: str, ends: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """All results that are still open in the state of some partitions; ``ends``: the stream ends with them."""
     settle()
