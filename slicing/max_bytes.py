@@ -45,9 +45,9 @@ def _leaner(before: State, known: int) -> State | None:
     state.store, state.revisions = state.headless()
     state.store = state.store.settled()
     if state.keys is not None:
-        forget(state, state.keys)
+        forget(state, state.keys, few=True)
     for name in state.pools:
-        state.forget_values(name)
+        state.forget_values(name, few=True)
     fewer = any(len(pool) < len(before.pools[name]) for name, pool in state.pools.items())
     return state if fewer or (state.keys is not None and len(state.keys) < known) else None
 

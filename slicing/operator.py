@@ -383,7 +383,8 @@ class Operator(TakesTurns):
         ``allowed_lateness`` a window is over that long after its end. :meth:`complete_from` tells
         from when on windows are complete. The first complete window depends on the type:
 
-        - windows between edges: may have begun before now, if slices hold all its rows;
+        - windows between edges: may have begun before now, if slices hold all its rows; with a trigger, the first
+          window that begins after the newest row;
         - ``session``, ``punctuation``: the first window that certainly begins after now;
         - ``frame``: after a row has left a frame;
         - ``rows``, ``per_row(every=)``, ``fill=True``, a ``ContextAwareWindow``: see only new rows, as if the stream

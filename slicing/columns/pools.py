@@ -74,11 +74,12 @@ class Placed:
         """The pool with a table of its own values alone; ``rebuild`` as in :meth:`KeyTable.as_it_was`."""
         return replace(self, keys=self.keys.as_it_was(self.size, rebuild))
 
-    def fewer(self, used: Ints) -> tuple[Placed, Ints | None]:
-        """The pool with only the values in use, and the new place of each (-1: it has none), if these are at most half.
+    def fewer(self, used: Ints, few: bool) -> tuple[Placed, Ints | None]:
+        """The pool with only the values in use, and the new place of each (-1: it has none), if these are at most half
+        or, ``few``, if any is not in use.
 
         Looking for them is a pass over all cells: the next one waits until a quarter of the values are new."""
-        if 2 * used.size > self.size:
+        if used.size == self.size or (2 * used.size > self.size and not few):
             return replace(self, crowded=self.size + self.size // 4), None
         moved = np.full(self.size, -1, np.int64)
         moved[used] = np.arange(used.size)

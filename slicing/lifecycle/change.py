@@ -239,7 +239,9 @@ def _whole_from(state: State, plan: Plan, name: str) -> int:
     bound = plan.bounds[plan.timed.index(plan.names.index(name))]
     if getattr(window, "fill", False):  # empty windows are known from the next edge on
         return int(EdgeSet([bound]).next_live(np.array([newest]), BEGIN)[0])
-    since = _edges_whole_from(state, bound, newest)
+    # with a trigger, rows so far may count as reported, as other windows have reported them
+    triggered = plan.spec.trigger_of(name) is not None
+    since = newest + 1 if triggered else _edges_whole_from(state, bound, newest)
     if isinstance(bound, BoundFixed | BoundLandmark) and (bound.start is None or bound.start < since):
         raise _never(name, window, "holds rows that came before it")
     return since
@@ -292,7 +294,7 @@ def _last_inside(edges: EdgeSet, cut: EdgeSet, ends: Ints, newest: int) -> Ints:
         is_before = edges.next_live(middle, BEGIN) < last
         low, high = np.where(is_before, middle, low), np.where(is_before, high, middle)
     found = edges.next_live(low, BEGIN)
-    return found[cut.next_live(found, BEGIN) == ends]
+    return found[cut.next_live(found, BEGIN) >= ends]  # a slice may also end at an edge of windows that were added
 
 
 # --- what is remembered, in the new plan's terms --------------------------------------------------------------------

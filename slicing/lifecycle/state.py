@@ -132,12 +132,12 @@ class State:
         few = size > FEW_VALUES and size > 2 * sum(holder.values for holder in self._holders) + FEW_VALUES
         return self.ranks_used(name) if few else np.arange(size)
 
-    def forget_values(self, name: str) -> None:
+    def forget_values(self, name: str, few: bool = False) -> None:
         """Drop values of a column that are looked up by hash and not used any more, if these are at least half of
-        them. Sorted values are dropped as others come."""
+        them or, ``few``, however few they are. Sorted values are dropped as others come."""
         pool = self.pools[name]
         if isinstance(pool, Placed):
-            pool, moved = pool.fewer(self.ranks_used(name))
+            pool, moved = pool.fewer(self.ranks_used(name), few)
             if moved is not None:
                 self.__dict__.update(self.reranked(name, moved).__dict__)
             self.pools = self.pools | {name: pool}
@@ -210,8 +210,9 @@ def reached_by(state: State, upto: int | None = None) -> int | None:
     return reached
 
 
-def forget(state: State, keys: KeyTable, just_out: Sequence[Answers] = ()) -> KeyTable:
-    """Drop the codes of keys without cells and without windows ``just_out``, once these are at least half of the table.
+def forget(state: State, keys: KeyTable, just_out: Sequence[Answers] = (), few: bool = False) -> KeyTable:
+    """Drop the codes of keys without cells and without windows ``just_out``, once these are at least half of the table
+    or, ``few``, however few they are.
 
     Looking for them is a pass over all cells. So it waits until a quarter of the keys are new since the last time.
     """
@@ -225,7 +226,7 @@ def forget(state: State, keys: KeyTable, just_out: Sequence[Answers] = ()) -> Ke
     for run in (run for p in postponed for run in p.store.runs):
         used[run.code] = True
     live = np.flatnonzero(used)
-    if 2 * live.size > len(keys):
+    if live.size == len(keys) or (2 * live.size > len(keys) and not few):
         state.crowded = len(keys) + len(keys) // 4
         return keys
     code = np.full(len(keys), -1, np.int64)

@@ -196,3 +196,19 @@ def test_texts_that_closed_windows_held_make_room(on_full: str) -> None:
         out = op.push(rows(300))
         assert not out.stats.get("full", 0) and out.stats.bytes <= most
         op.advance(SINCE + next(numbers))
+
+
+@pytest.mark.parametrize("on_full", ["error", "late"])
+def test_fewer_than_half_of_the_keys_make_room(on_full: str) -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k")
+
+    def rows(t: int, numbers: range) -> pa.Table:
+        keys = [f"customer number {number:08d} " * 8 for number in numbers]
+        return pa.table({"t": [SINCE + t] * len(keys), "k": keys})
+
+    most = sl.Operator(spec).push(rows(1, range(5500))).stats.bytes + 60_000
+    op = sl.Operator(spec, max_bytes=most, on_full=on_full)
+    op.push(rows(1, range(5500)))
+    for step in range(1, 12):
+        for part in (rows(1 + 10 * step, range(3000)), rows(1 + 10 * step, range(step * 10_000, step * 10_000 + 500))):
+            assert not op.push(part).stats.get("full", 0), step

@@ -828,6 +828,32 @@ def test_a_window_that_is_added_is_reported_early_too(seed: int) -> None:
     assert {row[1] for row in plain(op.flush().windows)} <= {"b"}
 
 
+@pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
+@pytest.mark.parametrize("trigger", [sl.every(5), sl.after_share(0.1), sl.each_push(), sl.by_hand()], ids=repr)
+def test_what_other_windows_have_reported_is_in_no_added_window(emit: str, trigger: sl.Trigger) -> None:
+    spec = sl.Spec("t", {"a": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(0), emit=emit, trigger=trigger)
+    op, found = sl.Operator(spec), list[dict[str, Any]]()
+    op.push(pa.table({"t": [20, 27]}))
+    if trigger == sl.by_hand():
+        op.fire()
+    op.add_window("b", sl.sliding(20, every=10))
+    assert op.complete_from("b") == 28
+    for rows in ([28], [31, 36], [45], [52]):
+        found += op.push(pa.table({"t": rows})).windows.to_pylist()
+        if trigger == sl.by_hand():
+            found += op.fire().windows.to_pylist()
+    found += op.flush().windows.to_pylist()
+    counts: dict[int, int] = {}
+    for row in found:
+        if row["window"] == "b" and emit == "parts":
+            counts[row["window_start"]] = counts.get(row["window_start"], 0) + row["n"]
+        elif row["window"] == "b" and row.get("op") == "-":
+            assert counts.pop(row["window_start"]) == row["n"]
+        elif row["window"] == "b":
+            counts[row["window_start"]] = row["n"]
+    assert counts == {30: 3, 40: 2, 50: 1}
+
+
 def test_windows_beside_those_that_rows_cut_come_and_go() -> None:
     triggers = {"a": sl.after_count(2), "c": sl.on_punctuation("m") | sl.after_count(3)}
     windows = {"a": sl.tumbling(9), "b": sl.tumbling(5), "c": sl.sliding(14, 7)}
