@@ -164,16 +164,32 @@ def _with_path(
         yield from found
     except (pa.ArrowException, OSError) as error:
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        where = _unreadable(opened, columns) or shown(paths[0]) + others
+        file = _unreadable(opened, columns)
+        where = shown(paths[0]) + others if file is None else repr(file.path)
         hint = "; where types differ, open it with pyarrow.dataset.dataset(path, format=..., schema=...)"
         said, files = str(error), opened.files
         if len(files) == 1:  # other files may have their columns in another order
             names = opened.schema.names
             said = re.sub(r"(?<=CSV column )#(\d+)", lambda found: repr(names[int(found[1])]), said)
+        widened = [] if file is None else _read_as_other_types(file, opened.schema, columns)
+        if widened:
+            said += f"; the types of files differ: {'; '.join(widened)}; cast these columns to one type"
         raise ValueError(f"{where} cannot be read: {said}{hint if 'onversion' in said else ''}") from None
 
 
-def _unreadable(opened: Any, columns: list[str] | None) -> str | None:
+def _read_as_other_types(file: Any, schema: pa.Schema, columns: list[str] | None) -> list[str]:
+    """What the columns of a Parquet or Arrow file are that is read as other types, which all files go into."""
+    if file.format.default_extname not in ("parquet", "arrow", "feather"):
+        return []  # other files have no types of their own
+    own = {field.name: field.type for field in file.physical_schema}
+    return [
+        f"column {field.name!r} is {own[field.name]} in this one and {field.type} in all together"
+        for field in schema
+        if own.get(field.name, field.type) != field.type and (columns is None or field.name in columns)
+    ]
+
+
+def _unreadable(opened: Any, columns: list[str] | None) -> Any:
     """The local file that cannot be read, which Arrow does not tell: each is read again."""
     from pyarrow.fs import LocalFileSystem
 
@@ -182,7 +198,7 @@ def _unreadable(opened: Any, columns: list[str] | None) -> str | None:
             for _ in file.to_batches(schema=opened.schema, columns=columns, use_threads=False):
                 pass
         except (pa.ArrowException, OSError):
-            return repr(file.path)
+            return file
     return None
 
 

@@ -111,7 +111,8 @@ class JoinOperator(TwoSided[JoinOutput]):
         left_marks, right_marks : table
             Watermarks of single keys of a side, as a table of the key columns and the time column. A null time means
             that no more rows of the key will come. The watermark of a key is the larger one of its mark and the
-            side's watermark: it decides which rows of the key are late and when rows of the other side are evicted.
+            side's watermark: it decides which rows of the key are late and when rows of the other side are evicted. The
+            mark of a null key counts with ``nulls_equal=True`` alone.
         """
         return self._advance(left, right, {LEFT: left_marks, RIGHT: right_marks})
 

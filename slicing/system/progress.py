@@ -33,8 +33,8 @@ def _bar(total: int | None) -> Any:
 class _Lines:
     """The part of tqdm that is needed here."""
 
-    def __init__(self, total: int | None) -> None:
-        self.total, self.rows, self.every = total, 0, 1.0  # seconds between lines
+    def __init__(self, total: int | None, every: float = 1.0) -> None:
+        self.total, self.rows, self.every = total, 0, every  # seconds between lines
         self.began = self.said = time.monotonic()
 
     def update(self, rows: int) -> None:

@@ -1026,3 +1026,14 @@ def test_a_column_of_text_that_changes_its_type_is_named(tmp_path):
     (tmp_path / "a.csv").write_text("\n".join(lines))
     with pytest.raises(ValueError, match=r"a\.csv' cannot be read: In CSV column 'v': .*'1\.5'; where types differ"):
         sl.aggregate(tmp_path / "a.csv", sl.Spec("t", {"w": sl.whole()}, {"n": sl.sum("v")}))
+
+
+def test_a_value_that_does_not_fit_the_type_of_all_files_tells_both_types(tmp_path):
+    for name, values in (("a", pa.array([2**53 + 1])), ("b", pa.array([0.5]))):
+        pq.write_table(pa.table({"t": [1], "v": values}), tmp_path / f"{name}.parquet")
+    with pytest.raises(
+        ValueError,
+        match=r"a.parquet' cannot be read: .*; the types of files differ: column 'v' is int64 "
+        r"in this one and double in all together; cast these columns to one type$",
+    ):
+        sl.aggregate(str(tmp_path), sl.Spec("t", {"w": sl.tumbling(10)}, {"s": sl.sum("v")}))
