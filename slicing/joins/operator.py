@@ -129,7 +129,7 @@ class JoinOperator(TwoSided[JoinOutput]):
         for side, batch in ((RIGHT, right), (LEFT, left)):
             state, found[side] = self._stored(state, side, timed(plan, plan.sides[side], batch))
         step = Step(plan, state.sides, Marks(), state.codes, None, self._policy, whole=True)
-        plain = self.spec.match == "last" and self.spec.where is None and self.spec.sequence is None
+        plain = self.spec.matches and self.spec.where is None and self.spec.sequence is None
         if plain and all(rows.ascending for rows in found.values()):
             step.match_in_order(found[LEFT], found[RIGHT])
         else:

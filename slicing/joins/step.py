@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from slicing.columns.arrow_out import room
 from slicing.columns.key_marks import MOST, KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
+from slicing.joins.in_order import partners
 from slicing.joins.keep import chosen_still, done_by_key
 from slicing.joins.pairs import Found, best_pairs, chosen, find
 from slicing.joins.plan import JoinPlan
@@ -19,8 +19,7 @@ from slicing.joins.progress import Marks
 from slicing.joins.rows_out import Block, table_of, tested, times_at
 from slicing.joins.sides import GONE, MET, Run, Side, run_of
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
-from slicing.joins.within import LEFT, RIGHT, Band, Reach
-from slicing.kernels.band import last_in_order, none_before
+from slicing.joins.within import LEFT, RIGHT, Band
 from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arrays import NONE, Bytes, Ints, Mask
 
@@ -163,10 +162,12 @@ class Step:
         return not (side == RIGHT and self.plan.spec.matches and not self._ending)
 
     def match_in_order(self, left: Rows, right: Rows) -> None:
-        """Match each left row with its last partner, for tables in order of time: one pass, nothing is sorted."""
+        """Match each left row with its one partner, for tables in order of time."""
         for side, rows in ((LEFT, left), (RIGHT, right)):
             self._tell(side, rows.keyless, rows.keyless_time)
-        place = self._last_of(left, right)
+        band = self.plan.within
+        assert isinstance(band, Band)
+        place = partners(self.plan.spec.match, band, left, right, self.codes)
         if right.start != self.sides[RIGHT].base or left.keyless.size:  # names are not the positions of the rows
             partner = np.full(len(left), -1)
             has = place >= 0
@@ -179,27 +180,6 @@ class Step:
         if self.plan.spec.how != "left":
             places, place = places[has], place[has]
         self._blocks.append(Block(places, place))
-
-    def _last_of(self, left: Rows, right: Rows) -> Ints:
-        """The position of each left row's last partner among the right rows, or -1."""
-        band, place = self.plan.within, room(len(left))
-        assert isinstance(band, Band)
-        reach = Reach(left.time, left.time, 0, 0)
-        if (band.before, band.after) != (None, 0):
-            reach = band.reach(left.time, LEFT)
-        high, nobody = reach.high, reach.low > reach.high  # of no row are rows whose reach is beyond 64 bits
-        if nobody.any():
-            high = np.maximum.accumulate(high)
-        half = len(left) // 2
-        known = int(right.time.searchsorted(int(high[half - 1]) + reach.forth, "right")) if half else 0
-        last_in_order(
-            left.code, high, np.int64(reach.forth), right.code, right.time, np.int64(half), np.int64(known),
-            np.full((2, self.codes + 1), -1), place,
-        )  # fmt: skip
-        if band.before is not None or (band.after is not None and band.after < 0):  # the partner may be out of reach
-            none_before(reach.low, np.int64(reach.back), right.time, place)
-            place[nobody] = -1
-        return place
 
     def flush(self) -> None:
         """End both sides."""

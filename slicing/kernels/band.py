@@ -270,6 +270,34 @@ def none_before(low, back, right_time, chosen):
 
 
 @kernel
+def unmirrored(places, size):
+    """Places in rows that are counted from the last to the first, by rows from the last to the first: as others count
+    them. -1 stays."""
+    i, j = np.int64(0), np.int64(places.size - 1)
+    while i <= j:
+        one, two = places[u64(i)], places[u64(j)]
+        places[u64(j)] = -1 if one < 0 else size - 1 - one
+        places[u64(i)] = -1 if two < 0 else size - 1 - two
+        i, j = i + 1, j - 1
+    return places
+
+
+@kernel
+def nearer(time, right_time, later, chosen):
+    """Take the ``later`` row where none is chosen, or the chosen one is farther from the row's time. No branch: which
+    one is nearer cannot be predicted."""
+    if not right_time.size:
+        return
+    for j in range(chosen.size):
+        i = u64(j)
+        before, after = chosen[i], later[i]
+        behind = u64(time[i]) - u64(right_time[u64(max(before, 0))])
+        ahead = u64(right_time[u64(max(after, 0))]) - u64(time[i])
+        takes = np.int64(after >= 0) & (np.int64(before < 0) | np.int64(ahead < behind))
+        chosen[i] = before + takes * (after - before)
+
+
+@kernel
 def take_words(words, places, out):
     """The words at these places; undefined where a place is -1."""
     for j in range(places.size):

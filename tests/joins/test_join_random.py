@@ -329,31 +329,43 @@ def test_pairs_that_come_in_pieces_are_the_same_in_all(most: int) -> None:
             raise AssertionError(f"seed {seed}: {case.spec()}") from error
 
 
+CHOICES = {
+    "last": lambda t, u, i: (-u, -i),
+    "first": lambda t, u, i: (u, i),
+    "nearest": lambda t, u, i: (abs(t - u), u, -i),
+}
+
+
 @pytest.mark.parametrize("threads", [1, 2])
-def test_as_of_tables_in_order(threads: int) -> None:
+@pytest.mark.parametrize("match", CHOICES)
+def test_as_of_tables_in_order(match: str, threads: int) -> None:
     """Tables in order of time, as most are, with rows that have no key: each left row by a walk over the right ones."""
     for seed in range(CASES):
         rng = np.random.default_rng(seed)
         ends = -(1 << 63), (1 << 63) - 40
         base, before, after = (
             int(rng.choice([*BASES[:4], *ends])),
-            rng.choice([None, 2, 3, 20]),
-            int(rng.choice([-2, 0, 4])),
+            rng.choice([None, -2, 0, 1, 2, 3, 20]),
+            rng.choice([None, -2, 0, 1, 4]),
         )
+        if before is not None and after is not None and before + after < 0:
+            before = -after
         how, names = str(rng.choice(["inner", "left"])), KEYS[: rng.integers(1, len(KEYS) + 1)]
         sides = [
             [(base + t, names[k], None) for t, k in zip(sorted(times), codes, strict=True)]
             for times, codes in (
-                (rng.integers(0, 40, n).tolist(), rng.integers(0, len(names), n).tolist())
+                (rng.integers(0, rng.choice([3, 40]), n).tolist(), rng.integers(0, len(names), n).tolist())
                 for n in rng.integers(0, 12, 2).tolist()
             )
         ]
         expected = []
         for at, (t, key, _) in enumerate(sides[0]):
             low = -(1 << 70) if before is None else t - before
-            found = [i for i, (u, other, _) in enumerate(sides[1]) if key == other and key and low <= u <= t + after]
+            high = 1 << 70 if after is None else t + after
+            found = [i for i, (u, other, _) in enumerate(sides[1]) if key == other and key and low <= u <= high]
             if found or how == "left":
-                expected.append((at, max(found, key=lambda i: (sides[1][i][0], i), default=None)))
-        spec = sl.JoinSpec(on="k", time="t", within=(before, after), match="last", how=how)
+                best = min(found, key=lambda i: CHOICES[match](t, sides[1][i][0], i), default=None)
+                expected.append((at, best))
+        spec = sl.JoinSpec(on="k", time="t", within=(before, after), match=match, how=how)
         rows = sl.join(table("left", sides[0], 0), table("right", sides[1], 0), spec, threads=threads)
         assert pairs(rows) == expected, f"seed {seed}: {spec}"
