@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from slicing.closing.answers import Answers
 from slicing.columns.bits import present, true
-from slicing.columns.key_marks import MOST, KeyMarks
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import distinct
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
@@ -32,7 +32,7 @@ from slicing.stages.close import UNCHANGED, Changed, admit, close
 from slicing.stages.collect import belong, collect
 from slicing.stages.output import account, output
 from slicing.stages.read import Batch, read
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import MOST, Ints, Mask
 from slicing.windows.bounds import BEGIN, LIMIT
 
 New = tuple[Ints, Ints]  # codes and their marks

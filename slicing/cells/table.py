@@ -23,13 +23,12 @@ from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, stable_order
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, ascending, merge, slice_starts
 from slicing.kernels.combine import combine
-from slicing.system.arrays import Ints, Mask, Unsigned
+from slicing.system.arrays import MOST, Ints, Mask, Unsigned
 
 Gaps = Unsigned  # one gap per level
 
 _NBYTES = attrgetter("nbytes")
 _WRITEABLE = attrgetter("flags.writeable")
-NEVER = (1 << 63) - 1
 MANY_CELLS = 1 << 16  # in larger tables a kernel finds the slices by leaps
 DENSE = 8  # places per code: up to this many, codes are found by a dense table
 
@@ -77,11 +76,11 @@ class Cells:
     @lazy
     def earliest_last(self) -> int:
         """The earliest time of a last row. No session of these cells can have ended before this time and a gap."""
-        return int(self.last.min()) if len(self) else NEVER
+        return int(self.last.min()) if len(self) else MOST
 
     @lazy
     def latest_last(self) -> int:
-        return int(self.last.max()) if len(self) else -NEVER
+        return int(self.last.max()) if len(self) else -MOST
 
     @lazy
     def by_code(self) -> tuple[Ints, Ints | None]:

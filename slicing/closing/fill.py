@@ -12,14 +12,14 @@ import numpy as np
 
 from slicing.cells.blocks import identity
 from slicing.cells.sessions import Runs
-from slicing.cells.table import NEVER, Cells
+from slicing.cells.table import Cells
 from slicing.closing import emit
 from slicing.closing.answers import Answers
 from slicing.closing.too_many import check_filled
 from slicing.columns.order import changes
 from slicing.kernels.cells import CODE
 from slicing.query.plan import Plan
-from slicing.system.arrays import Ints
+from slicing.system.arrays import MOST, Ints
 from slicing.windows.bounds import BEGIN, FOREVER
 
 Filled = dict[int, Ints]  # number of the time window -> end of the last emitted window, by code (BEGIN: none yet)
@@ -38,18 +38,18 @@ def with_empty(
         of_window = answers.take(answers.window == number)
         since = plan.since.get(plan.names[number], BEGIN)
         if since > BEGIN:  # added while the stream ran: a key begins with its first row from this edge on
-            first = np.full(codes, NEVER, np.int64)
-            np.minimum.at(first, table.code, np.where(table.end > since, table.end, NEVER))
+            first = np.full(codes, MOST, np.int64)
+            np.minimum.at(first, table.code, np.where(table.end > since, table.end, MOST))
             of_window = of_window.take(first[of_window.code] <= of_window.end)
         # windows that ended by `after` are in `filled`; slices kept longer for other types say nothing about this type
         newest, held_until = np.full(codes, BEGIN, np.int64), bound.last_end(table.end)
         held = (held_until > after) & (table.end > since)
         np.maximum.at(newest, table.code, np.where(held, held_until, BEGIN))
         last = _resized(filled.get(k), codes)
-        first_answer = np.full(codes, NEVER, np.int64)
+        first_answer = np.full(codes, MOST, np.int64)
         np.minimum.at(first_answer, of_window.code, of_window.end)
         lower = np.where(last[:codes] > BEGIN, last[:codes], first_answer)
-        growing = np.flatnonzero((lower < NEVER) & (newest > BEGIN))
+        growing = np.flatnonzero((lower < MOST) & (newest > BEGIN))
         if not growing.size:
             continue
         lower, upper = lower[growing], np.minimum(newest[growing], until)

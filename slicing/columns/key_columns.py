@@ -18,7 +18,7 @@ from slicing.columns.order import inverse
 from slicing.columns.text_order import FEW_TEXTS, order_of_texts
 from slicing.columns.values import has_offsets, is_binary, is_text, storage_advice
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
-from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
+from slicing.system.arrays import MOST, Array, Codes, Ints, Mask, Unsigned
 from slicing.system.threads import SHARE, Share
 
 TOGETHER = 1 << 16  # rows that are looked at together
@@ -28,7 +28,6 @@ SPARES, MOST_VIEWS = 4, 1 << 14  # at most a quarter as many distinct views as r
 FEW_KEYS = 1024  # up to so many keys, their texts are read whatever is asked
 _NULLS_FIRST = pc.ArraySortOptions(null_placement="at_start")
 _PLACES = np.arange(IN_VIEW)
-_TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 def check_key_type(name: str, type: pa.DataType) -> None:
@@ -104,7 +103,7 @@ class WordColumn(_Column):
     def sort_keys(self, ids: Ints) -> list[Array]:
         words = self.table.keys[ids]
         if self.dtype.kind == "f":  # the bits of negative floats order in reverse
-            words ^= (words >> 63) & _TOP
+            words ^= (words >> 63) & MOST
         keys: list[Array] = [words.view(np.uint64) if self.dtype == np.uint64 else words]
         return keys if self.table.null < 0 else [*keys, ids != self.table.null]
 

@@ -8,9 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.order import none
-from slicing.system.arrays import Codes, Ints, Mask
-
-LEAST, MOST = -(1 << 63), (1 << 63) - 1
+from slicing.system.arrays import LEAST, MOST, Codes, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)

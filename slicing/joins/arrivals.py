@@ -12,14 +12,13 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import array_of, texts
 from slicing.columns.bits import present
 from slicing.columns.expressions import Derived
-from slicing.columns.key_marks import LEAST, MOST
 from slicing.columns.keys import KeyTable
 from slicing.columns.names import free, with_reason
 from slicing.columns.values import NOWHERE, decoded, is_binary, is_text, ordering, plain, taken
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
 from slicing.joins.within import RIGHT
 from slicing.query.watermark import Seen
-from slicing.system.arrays import Codes, Ints, Mask
+from slicing.system.arrays import LEAST, MOST, Codes, Ints, Mask
 from slicing.times.measure import Measure
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import present, true
-from slicing.columns.key_marks import MOST, KeyMarks
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
@@ -16,7 +16,7 @@ from slicing.columns.wanted import Wanted
 from slicing.joins.arrivals import Timed, comparable
 from slicing.joins.plan import SidePlan, TwoSides
 from slicing.query.watermark import Punctuated
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import MOST, Ints, Mask
 
 
 def marks_of(plan: TwoSides, side: SidePlan, keys: KeyTable | None, data: object, argument: str) -> tuple[Ints, Ints]:

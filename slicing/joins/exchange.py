@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_io import empty, size_of, together
-from slicing.columns.key_marks import LEAST, MOST
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import taken
@@ -39,7 +38,7 @@ from slicing.joins.within import LEFT, RIGHT
 from slicing.kernels.table import hash_words
 from slicing.query.spec import Spec
 from slicing.query.watermark import Manual, Progress, check_places, later
-from slicing.system.arrays import Ints, Unsigned
+from slicing.system.arrays import LEAST, MOST, Ints, Unsigned
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.times.durations import parse_span
 from slicing.windows.builtin import whole

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slicing.columns.arrow_out import room
-from slicing.columns.key_marks import LEAST, MOST
 from slicing.joins.arrivals import Rows
 from slicing.joins.within import LEFT, Band, Reach
 from slicing.kernels.band import last_in_order, nearer, none_before, unmirrored
-from slicing.system.arrays import Codes, Ints
+from slicing.system.arrays import LEAST, MOST, Codes, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slicing.columns.key_marks import LEAST, MOST, KeyMarks
+from slicing.columns.key_marks import KeyMarks
 from slicing.joins.pairs import Key, find, later
 from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.progress import Marks
 from slicing.joins.sides import UNFIT, Done, Run, Side, not_done
 from slicing.joins.within import RIGHT, Band
 from slicing.kernels.band import latest_of_codes, least_of_codes
-from slicing.system.arrays import Array, Ints, Mask
+from slicing.system.arrays import LEAST, MOST, Array, Ints, Mask
 
 
 def done_by_key(plan: TwoSides, side: int, marks: KeyMarks, codes: int) -> Done:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slicing.columns.key_marks import LEAST, MOST
 from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import Band, Windows
 from slicing.query.watermark import later
+from slicing.system.arrays import LEAST, MOST
 
 
 class Marks(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from slicing.columns.key_marks import LEAST, MOST, KeyMarks
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct
 from slicing.joins.arrivals import Rows, unfit
@@ -17,7 +17,7 @@ from slicing.joins.sides import UNFIT, Run, Side
 from slicing.joins.step import NOBODY, Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.watermark import Progress
-from slicing.system.arrays import Ints
+from slicing.system.arrays import LEAST, MOST, Ints
 
 Own = tuple[int | None, int | None]
 Marked = tuple[tuple[object, ...], tuple[object, ...]]  # watermarks given before the first rows of each side

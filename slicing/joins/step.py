@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from slicing.columns.key_marks import MOST, KeyMarks
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
 from slicing.joins.in_order import partners
@@ -21,7 +21,7 @@ from slicing.joins.sides import GONE, MET, Run, Side, run_of
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import LEFT, RIGHT, Band
 from slicing.query.policy import DEFAULT, Policy
-from slicing.system.arrays import NONE, Bytes, Ints, Mask
+from slicing.system.arrays import MOST, NONE, Bytes, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)

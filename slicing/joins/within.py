@@ -6,9 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from slicing.columns.key_marks import LEAST, MOST
 from slicing.joins.spec import JoinSpec
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import LEAST, MOST, Ints, Mask
 from slicing.times.calendars import CalendarEdges
 from slicing.times.measure import Measure
 from slicing.windows.builtin import Calendar, Tumbling

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from slicing.closing.revise import Revisions
-from slicing.columns.key_marks import MOST, KeyMarks
+from slicing.columns.key_marks import KeyMarks
 from slicing.kept_rows.remembered import highest_of
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import MOST, Ints, Mask
 from slicing.windows.bounds import BEGIN, END
 
 ENDED = END  # the watermark of keys that get no more rows

@@ -9,7 +9,6 @@ Key values are written, not only codes: codes have a meaning in one process only
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 from collections.abc import Iterator
@@ -43,6 +42,7 @@ from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
 from slicing.system.bundles import schema_of, side_by_side, table_bytes, table_of, unbundled
+from slicing.system.sealed import checksum
 from slicing.times.measure import moment_of_json, moment_to_json
 
 MAGIC = b"SLICESNP"
@@ -53,7 +53,7 @@ _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool) -> bytes:
     sections, _ = _written(spec, state, advanced, ended, False)
     body = b"".join(sections)
-    return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
+    return _HEAD.pack(MAGIC, FORMAT, checksum(body)) + body
 
 
 def pack(spec: Spec, state: State) -> tuple[list[bytes | memoryview], int]:
@@ -315,17 +315,13 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, policy: Policy) ->
 def _sections(blob: memoryview) -> list[memoryview]:
     if len(blob) < _HEAD.size or bytes(blob[:8]) != MAGIC:
         raise SnapshotError("the bytes are not a snapshot of this library (they do not begin as one)")
-    _, version, checksum = _HEAD.unpack(blob[: _HEAD.size])
+    _, version, mark = _HEAD.unpack(blob[: _HEAD.size])
     body = blob[_HEAD.size :]
     if version != FORMAT:
         raise SnapshotError(f"the snapshot has format {version}; this version of the library reads {FORMAT}")
-    if _checksum(body) != checksum:
+    if checksum(body) != mark:
         raise SnapshotError("the snapshot is damaged: its checksum does not match its content")
     return unbundled(body)
-
-
-def _checksum(body: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(body, digest_size=16).digest()
 
 
 def _passed_tables(known: RowPanes) -> list[pa.Table]:

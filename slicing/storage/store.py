@@ -18,7 +18,7 @@ import numpy as np
 
 from slicing.cells.packed import Packed
 from slicing.cells.ranked import ranks_used, reranked
-from slicing.cells.table import NEVER, Cells, fused, going_on, merged, sorted_cells
+from slicing.cells.table import Cells, fused, going_on, merged, sorted_cells
 from slicing.cells.unread import Unread
 from slicing.kernels.cells import CODE, END
 from slicing.query.plan import Plan
@@ -28,7 +28,7 @@ from slicing.storage.open_sessions import of_codes
 from slicing.storage.slot_head import SlotHead, edge_after
 from slicing.storage.totals import Report
 from slicing.storage.window_head import WindowHead
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import MOST, Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN
 
@@ -176,7 +176,7 @@ class Store:
         if len(self.runs) < 2 or self.runs[-2].weight >= 2 * self.runs[-1].weight:
             return self
         runs = list(self.runs)
-        largest = self.plan.policy.tree_largest if self.plan.eager else NEVER
+        largest = self.plan.policy.tree_largest if self.plan.eager else MOST
         while len(runs) > 1 and runs[-2].weight < min(2 * runs[-1].weight, largest):
             newer, older = runs.pop(), runs.pop()
             runs.append(self._merged(older, newer))

@@ -1,4 +1,4 @@
-"""Types of arrays, by name; an empty array; arrays as kernels take them."""
+"""Types of arrays, by name; limits of integers; an empty array; arrays as kernels take them."""
 
 from typing import Any
 
@@ -13,6 +13,7 @@ Bytes = npt.NDArray[np.uint8]
 Unsigned = npt.NDArray[np.uint64]
 Array = npt.NDArray[Any]
 
+LEAST, MOST = -(1 << 63), (1 << 63) - 1  # of 64-bit integers
 NONE: Ints = np.empty(0, np.int64)
 
 

@@ -47,9 +47,9 @@ def sealed(
         at += len(piece)
     header["checksum"] = _checksum_of_many(view[first:]).hex()
     text = json.dumps(header).encode().ljust(first - _HEAD.size)
-    checksum = _checksum(text)
-    view[:first] = _HEAD.pack(magic, version, len(text), checksum) + text
-    return data, checksum.hex()
+    mark = checksum(text)
+    view[:first] = _HEAD.pack(magic, version, len(text), mark) + text
+    return data, mark.hex()
 
 
 def header_of(
@@ -58,13 +58,13 @@ def header_of(
     """The header (with the mark and the packed size of the content), and the bytes that follow it."""
     if len(data) < _HEAD.size or data[:8] != magic:
         raise SealError(f"{what} was not written by this library, or is damaged (it does not begin as one)")
-    _, found, length, checksum = _HEAD.unpack(data[: _HEAD.size])
+    _, found, length, mark = _HEAD.unpack(data[: _HEAD.size])
     text = bytes(data[_HEAD.size : _HEAD.size + length])
     if found != version:
         raise SealError(f"{what} has format {found}; this version of the library reads {version}")
-    if len(text) != length or _checksum(text) != checksum:
+    if len(text) != length or checksum(text) != mark:
         raise SealError(f"{what} is damaged: the checksum of its header does not match")
-    return json.loads(text) | {"mark": checksum.hex()}, data[_HEAD.size + length :]
+    return json.loads(text) | {"mark": mark.hex()}, data[_HEAD.size + length :]
 
 
 def content_of(header: dict[str, Any], body: bytes | memoryview, what: str) -> bytes | memoryview:
@@ -76,7 +76,7 @@ def content_of(header: dict[str, Any], body: bytes | memoryview, what: str) -> b
     return content
 
 
-def _checksum(data: bytes | memoryview) -> bytes:
+def checksum(data: bytes | memoryview) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
@@ -86,4 +86,4 @@ def _checksum_of_many(data: bytes | memoryview) -> bytes:
     view = memoryview(data)
     if size:
         mix(np.frombuffer(view[:size], "<u8"), sums)
-    return _checksum(sums.astype("<u8").tobytes() + bytes(view[size:]) + len(data).to_bytes(8, "little"))
+    return checksum(sums.astype("<u8").tobytes() + bytes(view[size:]) + len(data).to_bytes(8, "little"))

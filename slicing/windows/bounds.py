@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slicing.columns.order import distinct, ranges
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import MOST, Ints, Mask
 from slicing.times.calendars import CalendarEdges
 
 # Times lie within LIMIT and spans within LONGEST, so that no edge reaches BEGIN or END, and none overflows.
@@ -26,7 +26,7 @@ APART = (1 << 63) - (1 << 60) - 1  # most distance of edges, so that differences
 LONGEST = 1 << 59
 BEGIN = -(1 << 63) + (1 << 60)
 END = (1 << 63) - (1 << 60)
-FOREVER = (1 << 63) - 1  # a flush closes windows of any end
+FOREVER = MOST  # a flush closes windows of any end
 
 
 class Progression(NamedTuple):

@@ -20,7 +20,6 @@ from slicing.closing.settle import nulled
 from slicing.closing.spans import Known
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
-from slicing.columns.key_marks import MOST
 from slicing.columns.order import begins, distinct, stable_order
 from slicing.columns.order import ranges as row_ranges
 from slicing.columns.pools import ranks
@@ -36,7 +35,7 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.lift import takes_any_ranges, tells_edges
 from slicing.reducing.reduce import range_partials
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import MOST, Ints, Mask
 from slicing.system.threads import Share, side_by_side
 from slicing.system.threads import parts as parts_of
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slicing.columns.key_marks import LEAST, MOST
 from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.within import LEFT, PARTS, RIGHT, Band, Reach, behind
-from slicing.system.arrays import Ints
+from slicing.system.arrays import LEAST, MOST, Ints
 from slicing.times.measure import Measure
 
 

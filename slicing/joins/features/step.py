@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns.dictionaries import coded
-from slicing.columns.key_marks import MOST, KeyMarks
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import order_by
 from slicing.joins.arrivals import Rows
 from slicing.joins.features.answer import answered, is_reached
@@ -22,7 +22,7 @@ from slicing.joins.sides import NO_KEY, Done, Run, Side, not_done, run_of
 from slicing.joins.slices import Slices
 from slicing.joins.step import NO_MARKS, NOBODY, Task
 from slicing.joins.within import LEFT, RIGHT
-from slicing.system.arrays import Mask
+from slicing.system.arrays import MOST, Mask
 
 
 class FeatureStep:
