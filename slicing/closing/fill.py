@@ -82,6 +82,8 @@ def completes_empty(plan: Plan, filled: Filled, new: Cells, watermark: int | Non
         known = code < last.size
         lower, end = last.take(code[known]), plan.bounds[k].last_end(new.end[known])
         seen = lower > BEGIN
+        if not seen.any():
+            continue
         upper = np.minimum(end[seen], watermark - plan.patience)
         if (plan.bounds[k].count_ends(lower[seen], np.maximum(upper, lower[seen])) > 0).any():
             return True

@@ -44,8 +44,9 @@ class Revisions:
     count: Ints = field(default_factory=none)
 
     def without(self, horizon: int) -> Revisions:
-        """Drop windows that have expired: they are not revised any more."""
-        kept = self.end > horizon
+        """Drop windows that have expired: they are not revised any more. A session that ends at the horizon may still
+        be replaced, by one that ends later."""
+        kept = self.end >= horizon
         return self if kept.all() else self.take(kept)
 
     @staticmethod
@@ -76,12 +77,12 @@ class Revisions:
     def numbered(self, answers: Answers, order: Ints, horizon: int) -> tuple[Revisions, Ints]:
         """Count windows that are reported several times, in ``order``. Also returns each report's number, from 0.
 
-        Windows that end by ``horizon`` are then dropped.
+        Windows that end before ``horizon`` are then dropped.
         """
         once = self._by_table(answers, order)
         if once is not None:
             counted, number, earliest = once
-            return counted if earliest > horizon else counted.without(horizon), number
+            return counted if earliest >= horizon else counted.without(horizon), number
         size = self.count.size
         names = ("code", "start", "window", "end")
         columns = [np.concatenate([getattr(self, name), getattr(answers, name)]) for name in names]

@@ -762,6 +762,21 @@ def test_changes_of_sessions_with_late_rows_leave_the_final_ones(seed: int) -> N
     assert unordered([row[:5] for row in held]) == unordered([row[:5] for row in plain(wanted)]), spec
 
 
+@pytest.mark.parametrize("trigger", [sl.each_push(), sl.by_hand(), sl.every(100)], ids=repr)
+def test_a_late_session_that_ends_where_lateness_ends_is_taken_back_as_it_was_given(trigger: sl.Trigger) -> None:
+    """It was reported late, and its replacement comes at the last moment."""
+    aggs = {"n": sl.count()}
+    spec = sl.Spec("t", {"s": sl.session(2)}, aggs, None, sl.bounded(0), 10, "changes", trigger=trigger)
+    op, given = sl.Operator(spec), list[dict[str, Any]]()
+    for times in ([16], [21, 9], [11]):
+        for row in op.push(pa.table({"t": times})).windows.to_pylist():
+            if row.pop("op") == "+":
+                given.append(row)
+            else:
+                given.remove(row)
+    assert {"window": "s", "window_start": 9, "window_end": 13, "n": 2, "timing": "late"} in given
+
+
 def test_calendar_windows_are_cut_too() -> None:
     """A local day is 23, 24 or 25 hours long: its half is a time of its own, and multiples of spans go by UTC."""
     zone, hour = ZoneInfo("Europe/Berlin"), 3_600_000_000_000

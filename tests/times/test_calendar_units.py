@@ -151,6 +151,31 @@ def test_empty_hours_are_filled_through_a_change_of_the_clocks() -> None:
     assert hours.tolist() == [6, 6, 6, 6, 5, 6, 6, 6, 6]
 
 
+@pytest.mark.parametrize(
+    "window", [sl.calendar("1d", "Europe/Berlin", fill=True), sl.tumbling("1d", fill=True)], ids=repr
+)
+def test_empty_days_are_filled_key_by_key_for_every_split(window: sl.Window) -> None:
+    """Keys come late and leave early: some push has only keys of which no window was emitted yet."""
+    for seed in range(30):
+        chance = np.random.default_rng(seed)
+        size = int(chance.integers(2, 14))
+        times = np.sort(chance.integers(0, 9 * 24, size)) * 3600 + 1_711_700_000
+        names = chance.choice(list("abcd"), size).tolist()
+        given = pa.table({"t": pa.array(times).cast(pa.timestamp("s", "UTC")), "k": names})
+        spec = sl.Spec("t", {"w": window}, {"n": sl.count()}, by="k", watermark=sl.ordered())
+        op, parts = sl.Operator(spec), []
+        for at in range(size):
+            parts.append(op.push(given.slice(at, 1)).windows)
+        parts.append(op.flush().windows)
+        order = [("k", "ascending"), ("window_end", "ascending")]
+        whole = sl.aggregate(given, spec).sort_by(order)
+        assert pa.concat_tables(parts).sort_by(order).equals(whole), seed
+        for name in set(names):  # a window each day from the first to the last
+            own = whole.filter(pa.compute.equal(whole["k"], name))
+            assert own["window_start"].to_pylist()[1:] == own["window_end"].to_pylist()[:-1]
+            assert sum(own["n"].to_pylist()) == names.count(name)
+
+
 # --- times without a zone -------------------------------------------------------------------------------------
 
 TAXI = np.array(["2014-07-01T00:00", "2014-07-01T23:30", "2014-07-02T00:00", "2014-11-02T01:30"], "M8[ns]")
