@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.columns.arrow_out import is_short_decimal
 from slicing.columns.values import with_parts
 from slicing.system.arguments import choice
 
 MANY_TEXTS = 1 << 14  # rows of a Polars frame from which on Arrow makes its texts faster
 MANY_ROWS = 1 << 16  # rows of a pandas frame for which threads pay off: starting them takes 0.3 ms
-_NARROW = re.compile("decimal(32|64)")  # also within lists and structs
+# types that Polars has not, also within lists and structs: it would read other memory behind narrow decimals, end the
+# process at wide ones, and take seconds times a thousand without looking whether they fit
+_NOT_IN_POLARS = re.compile(r"decimal(32|64|256)|(timestamp|duration)\[s\b")
 EXACT = 1 << 53  # larger integers may not be floats
 RETURNS = ("arrow", "same", "polars", "pandas")
 
@@ -82,8 +83,8 @@ def _of_sources(origins: Sequence[Origin], types_of: Callable[[object], Mapping[
 def _polars(table: pa.Table, kind: str, origins: Sequence[Origin]) -> Any:
     import polars
 
-    if _NARROW.search(str(table.schema)):  # Polars would read other memory behind them
-        table = table.cast(pa.schema([field.with_type(_in_128_bits(field.type)) for field in table.schema]))
+    if _NOT_IN_POLARS.search(str(table.schema)):
+        table = _in_types_of_polars(table)
     if table.num_rows >= MANY_TEXTS:
         table = _with_views(table)
     # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads (134 us at the median of a
@@ -139,21 +140,45 @@ def _of_all(enums: Sequence[Any]) -> Any:
         return None
 
 
-def _in_128_bits(type: pa.DataType) -> pa.DataType:
-    """The type with decimals of 128 bits in place of decimals of 32 and 64."""
-    if is_short_decimal(type):
-        return pa.decimal128(type.precision, type.scale)
-    if pa.types.is_dictionary(type) and is_short_decimal(type.value_type):
-        return _in_128_bits(type.value_type)
+def _in_types_of_polars(table: pa.Table) -> pa.Table:
+    for at, field in enumerate(table.schema):
+        type = _of_polars(field.type)
+        if type == field.type:
+            continue
+        try:
+            column = table.column(at).cast(type)
+        except pa.ArrowInvalid as error:
+            raise ValueError(
+                f"column {field.name!r} of the result has type {field.type}, and not all its values fit {type}, the "
+                f"nearest type that Polars has ({error}); use returns='arrow'"
+            ) from None
+        table = table.set_column(at, field.with_type(type), column)
+    return table
+
+
+def _of_polars(type: pa.DataType) -> pa.DataType:
+    """The type that Polars has for it: decimals have 128 bits, and no time counts in seconds."""
+    if pa.types.is_decimal(type) and type.bit_width != 128:
+        return pa.decimal128(min(type.precision, 38), type.scale)
+    if pa.types.is_timestamp(type) and type.unit == "s":
+        return pa.timestamp("ms", type.tz)
+    if pa.types.is_duration(type) and type.unit == "s":
+        return pa.duration("ms")
+    if pa.types.is_dictionary(type):
+        of_values = _of_polars(type.value_type)
+        return type if of_values == type.value_type else of_values
     if pa.types.is_map(type):
-        return pa.map_(_in_128_bits(type.key_type), _in_128_bits(type.item_type))
-    return with_parts(type, _in_128_bits)
+        return pa.map_(_of_polars(type.key_type), _of_polars(type.item_type))
+    return with_parts(type, _of_polars)
 
 
 def _pandas(table: pa.Table, origins: Sequence[Origin]) -> Any:
     import pandas
 
-    frame = _with_texts_as_names(table).to_pandas(use_threads=table.num_rows >= MANY_ROWS)
+    try:
+        frame = _with_texts_as_names(table).to_pandas(use_threads=table.num_rows >= MANY_ROWS)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise _not_in_pandas(table, error) from None
     types = _of_sources(origins, _own_types)
     for at, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
         known = [dtype for dtype in types.get(name, ()) if dtype is not None]
@@ -166,6 +191,19 @@ def _pandas(table: pa.Table, origins: Sequence[Origin]) -> Any:
         if dtype is not None and name in frame and frame[name].dtype != dtype:  # otherwise it is the index
             frame[name] = column.to_pandas(types_mapper={type: dtype}.get).array
     return frame
+
+
+def _not_in_pandas(table: pa.Table, error: Exception) -> Exception:
+    """The error for a column that pandas cannot have."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.to_pandas()
+        except (pa.ArrowException, ValueError, OverflowError) as reason:
+            return ValueError(
+                f"column {name!r} of the result has type {column.type}, and pandas cannot have its values ({reason}); "
+                "use returns='arrow' or 'polars'"
+            )
+    return error
 
 
 def _own_types(data: object) -> dict[object, Any]:

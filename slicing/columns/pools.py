@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import present
 from slicing.columns.keys import KeyTable
-from slicing.columns.text_order import FEW_TEXTS, in_order
+from slicing.columns.text_order import FEW_TEXTS, in_order, or_digits
 from slicing.columns.values import has_offsets
 from slicing.system.arrays import Ints, Mask
 
@@ -160,6 +160,7 @@ def _put_among(pool: pa.Array, values: pa.Array) -> tuple[pa.Array, Ints, Ints]:
 
 def _places_in(pool: pa.Array, values: pa.Array) -> tuple[Ints, Mask]:
     """How many values of a sorted pool are less than each value, and whether the next one is equal to it."""
+    pool, values = or_digits(pool), or_digits(values)
     low, high = np.zeros(len(values), np.int64), np.full(len(values), len(pool))
     while (low < high).any():
         middle = np.minimum((low + high) // 2, len(pool) - 1)

@@ -24,10 +24,19 @@ def in_order(values: pa.Array) -> tuple[Ints, Mask]:
         narrow = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
         ends = np.frombuffer(offsets, np.int32 if narrow else np.int64)[values.offset :][: len(values) + 1]
         return order_of_texts(ends[:-1], ends[1:], np.frombuffer(data or b"", np.uint8))
+    values = or_digits(values)
     order = pc.sort_indices(values)
     ordered, new = values.take(order), np.ones(len(values), np.bool_)
     new[1:] = pc.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)
     return order.to_numpy().astype(np.int64), new
+
+
+def or_digits(values: pa.Array) -> pa.Array:
+    """The values, or, for decimals of a negative scale, which Arrow does not compare, their digits."""
+    if not pa.types.is_decimal128(values.type) or values.type.scale >= 0:
+        return values
+    digits = pa.decimal128(values.type.precision, 0)
+    return pa.Array.from_buffers(digits, len(values), values.buffers(), values.null_count, values.offset)
 
 
 def order_of_texts(begin: Array, end: Array, data: Array) -> tuple[Ints, Mask]:

@@ -157,7 +157,9 @@ def is_binary(type: pa.DataType) -> bool:
 
 
 def storage_advice(type: pa.DataType) -> str:
-    """What to do with a column of an extension type, such as UUIDs."""
+    """What to do with a column of an extension type, such as UUIDs, or of decimals of 256 bits."""
+    if pa.types.is_decimal256(type):
+        return f"; cast it to decimal128({min(type.precision, 38)}, {type.scale})"
     if not isinstance(type, pa.BaseExtensionType):
         return ""
     return f"; its values are stored as {type.storage_type}: cast the column to that, or to text"
@@ -206,7 +208,7 @@ class ValueType:
             return ValueType(result_type(type), NESTED, True)
         raise TypeError(
             f"column {column!r} has type {type}, which cannot be aggregated; allowed are integers, floats, bool, "
-            "decimals up to 38 digits, dates, times, timestamps, durations, strings, binary, structs and lists"
+            "decimals of up to 128 bits, dates, times, timestamps, durations, strings, binary, structs and lists"
             + storage_advice(type)
             + ("; where there are no values yet, cast it to the type they will have" if t.is_null(type) else "")
         )

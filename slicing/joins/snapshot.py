@@ -25,7 +25,7 @@ from slicing.joins.slices import Slices
 from slicing.joins.state import JoinState, Marked
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
-from slicing.lifecycle.errors import SnapshotError, check_fingerprint, viewed
+from slicing.lifecycle.errors import OF_PARTS, OF_TWO_SIDES, SnapshotError, check_fingerprint, check_writer, viewed
 from slicing.query.watermark import Progress
 from slicing.system.arrays import Array, Ints
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
@@ -41,10 +41,8 @@ class Named(Protocol):
 
 PlanOf = Callable[[pa.Schema | None, pa.Schema | None], TwoSides]
 
-MAGIC = b"SLICEJNS"
 FORMAT = 4
-PARTS_MAGIC = b"SLICEPRT"  # of Distinct and of chains
-PARTS_FORMAT = 2
+PARTS_FORMAT = 2  # of Distinct and of chains
 
 
 def write(spec: TwoSidedSpec, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
@@ -55,12 +53,12 @@ def write(spec: TwoSidedSpec, state: JoinState | None, advanced: Marked, ended: 
     if state is not None:
         header["state"] = _header(state)
         tables = list(_tables(state))
-    return bytes(sealed(MAGIC, FORMAT, header, [bundled(map(table_bytes, tables))])[0])
+    return bytes(sealed(OF_TWO_SIDES, FORMAT, header, [bundled(map(table_bytes, tables))])[0])
 
 
 def read(spec: TwoSidedSpec, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
     """The state, the watermarks given before the first rows of a side, and whether the streams have ended."""
-    header, content = _opened(MAGIC, FORMAT, blob, "the snapshot of a join")
+    header, content = _opened(OF_TWO_SIDES, FORMAT, blob)
     check_fingerprint(header, spec.fingerprint())
     left, right = (tuple(map(moment_of_json, marks)) for marks in header["advanced"])
     if "state" not in header:
@@ -72,12 +70,12 @@ def read(spec: TwoSidedSpec, plan_of: PlanOf, blob: bytes | memoryview) -> tuple
 def write_parts(of: str, specs: Sequence[Named], parts: Iterable[bytes]) -> bytes:
     """One snapshot made of the snapshots of several parts."""
     header = {"of": of, "fingerprints": [spec.fingerprint() for spec in specs], "specs": repr(list(specs))}
-    return bytes(sealed(PARTS_MAGIC, PARTS_FORMAT, header, [bundled(parts)], packed=True)[0])
+    return bytes(sealed(OF_PARTS, PARTS_FORMAT, header, [bundled(parts)], packed=True)[0])
 
 
 def read_parts(of: str, specs: Sequence[Named], blob: bytes | memoryview) -> list[memoryview]:
     """The parts that ``write_parts`` wrote for the same specs."""
-    header, content = _opened(PARTS_MAGIC, PARTS_FORMAT, blob, f"the snapshot of a {of}")
+    header, content = _opened(OF_PARTS, PARTS_FORMAT, blob)
     if (header["of"], header["fingerprints"]) != (of, [spec.fingerprint() for spec in specs]):
         raise SnapshotError(
             f"the snapshot was written by a {header['of']} of {header['specs']}; this is a {of} of {list(specs)!r}"
@@ -85,14 +83,13 @@ def read_parts(of: str, specs: Sequence[Named], blob: bytes | memoryview) -> lis
     return unbundled(content)
 
 
-def _opened(
-    magic: bytes, version: int, blob: bytes | memoryview, what: str
-) -> tuple[dict[str, Any], bytes | memoryview]:
-    """The header and the content of a snapshot. Raises if it is damaged."""
-    data = bytes(viewed(blob))
+def _opened(magic: bytes, version: int, blob: bytes | memoryview) -> tuple[dict[str, Any], bytes | memoryview]:
+    """The header and the content of a snapshot. Raises if it is damaged, or of another kind of operator."""
+    data = viewed(blob)
+    check_writer(data, magic)
     try:
-        header, body = header_of(magic, version, data, what)
-        return header, content_of(header, body, what)
+        header, body = header_of(magic, version, bytes(data), "the snapshot")
+        return header, content_of(header, body, "the snapshot")
     except SealError as error:
         raise SnapshotError(str(error)) from None
 

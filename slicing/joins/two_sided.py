@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from slicing.columns.arrow_io import empty
 from slicing.joins import snapshot
 from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, parted, timed, unfit
 from slicing.joins.by_key import late_by_key, marks_in, marks_of
@@ -23,6 +24,7 @@ from slicing.joins.sides import UNFIT
 from slicing.joins.state import JoinState, Marked, clipped, replanned
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
+from slicing.lifecycle.errors import SnapshotError
 from slicing.query.policy import Policy
 from slicing.query.watermark import fitting, later, waiting
 from slicing.system.heap import keep_freed_memory
@@ -197,6 +199,9 @@ class TwoSided(TakesTurns, Generic[Out]):
         """Load the state of a snapshot."""
         state, self._advanced, self._ended = snapshot.read(self._spec, self._plan, blob)
         if state is not None:
+            for side, schema in zip(state.plan.sides, self._spec.schemas or (), strict=False):
+                if side.known:
+                    _check_told(side, schema)
             self._state = state
 
     # --- its parts --------------------------------------------------------------------------------------------------
@@ -238,6 +243,14 @@ def no_counts(spec: TwoSidedSpec) -> Counts:
 
 def _schema(side: SidePlan) -> pa.Schema:
     return side.schema if side.known else pa.schema([])
+
+
+def _check_told(side: SidePlan, schema: pa.Schema) -> None:
+    """Refuse ``schemas=`` that no rows of a restored side could have."""
+    try:
+        side.columns.of(empty(schema))
+    except (TypeError, ValueError) as error:
+        raise SnapshotError(f"schemas= does not fit the {side.called} of the snapshot: {error}") from None
 
 
 def _with_marks(known: Marked, new: dict[int, object]) -> Marked:

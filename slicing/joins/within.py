@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from slicing.joins.arguments import shown_spans
 from slicing.joins.spec import JoinSpec
 from slicing.system.arrays import LEAST, MOST, Ints, Mask
 from slicing.times.calendars import CalendarEdges
@@ -167,8 +168,8 @@ def bound(spec: JoinSpec, measure: Measure, known: bool) -> Band | Windows:
         after -= 1
     if before is not None and after is not None and before + after < 0:
         raise ValueError(
-            f"within={spec.within!r} with closed={spec.closed!r} holds no time at all: the time columns count in "
-            f"{measure.unit_name}"
+            f"within={shown_spans(spec.within)} with closed={spec.closed!r} holds no time at all: the time columns "
+            f"count in {measure.unit_name}, and none lies between its ends; give a wider band, or closed='both'"
         )
     return Band(before, after)
 

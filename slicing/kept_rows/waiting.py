@@ -58,7 +58,7 @@ def steps(runs: Sequence[Rows], until: int, older: int, step: int) -> list[int]:
     """
     before = [int(np.searchsorted(run.time, until)) for run in runs]
     rows = sum(before)
-    if rows < step // 4:
+    if rows < max(step // 4, 1):
         return []
     most = int(np.argmax(before))
     size, near = before[most], 2 * (older + rows - before[most])

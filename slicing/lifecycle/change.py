@@ -21,7 +21,7 @@ from slicing.cells.lanes import Lane
 from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.closing.revise import Revisions
-from slicing.columns.pools import Pool, ranks
+from slicing.columns.pools import Placed, Pool, ranks
 from slicing.columns.row_values import in_form, values_of
 from slicing.columns.values import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
@@ -362,7 +362,8 @@ def _ranked(store: KeyRows, plan: Plan, pools: Mapping[str, Pool]) -> tuple[KeyR
     final = [run for run in store.final.runs if isinstance(run, PlainRows)]
     kept, of_all = [*store.waiting, *(run.rows for run in final)], dict[str, Pool]()
     for name in plan.ranked:
-        of_all[name] = pools.get(name, pa.nulls(0, storable(decoded(plan.types[name]))))
+        pool = of_all[name] = pools.get(name, pa.nulls(0, storable(decoded(plan.types[name]))))
+        assert not isinstance(pool, Placed) or name in plan.partials.placed, "values in no order would be ranks"
         if name not in pools and kept and name in kept[0].columns:
             found, of_all[name], _ = ranks([run.columns[name] for run in kept], of_all[name], np.empty(0, np.int64))
             kept = [replace(run, ranks={**run.ranks, name: at}) for run, at in zip(kept, found, strict=True)]

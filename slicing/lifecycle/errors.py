@@ -17,6 +17,24 @@ class SnapshotError(ValueError):
     """
 
 
+OF_WINDOWS, OF_TWO_SIDES, OF_PARTS = b"SLICESNP", b"SLICEJNS", b"SLICEPRT"  # how snapshots begin
+_WRITERS = {
+    OF_WINDOWS: "an Operator",
+    OF_TWO_SIDES: "a JoinOperator or FeatureOperator",
+    OF_PARTS: "a Distinct or a chain",
+}
+
+
+def check_writer(blob: memoryview, wanted: bytes) -> None:
+    """Refuse a snapshot of another kind of operator."""
+    begin = bytes(blob[: len(wanted)])
+    if begin != wanted and begin in _WRITERS:
+        raise SnapshotError(
+            f"the snapshot was written by {_WRITERS[begin]}, and this restores {_WRITERS[wanted]}; call restore of the "
+            "class that wrote it"
+        )
+
+
 def viewed(blob: object) -> memoryview:
     """The bytes of a snapshot. Refuses other types."""
     try:

@@ -30,7 +30,7 @@ from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.pools import whole
 from slicing.lifecycle.cell_tables import cells_of, cells_table, columns_of, store_of, words_column, words_of
-from slicing.lifecycle.errors import SnapshotError, check_fingerprint, viewed
+from slicing.lifecycle.errors import OF_WINDOWS, SnapshotError, check_fingerprint, check_writer, viewed
 from slicing.lifecycle.in_range import OutOfRange, check_state
 from slicing.lifecycle.row_tables import row_tables, rows_header, rows_of
 from slicing.lifecycle.state import State
@@ -45,7 +45,6 @@ from slicing.system.bundles import schema_of, side_by_side, table_bytes, table_o
 from slicing.system.sealed import checksum
 from slicing.times.measure import moment_of_json, moment_to_json
 
-MAGIC = b"SLICESNP"
 FORMAT = 12
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 
@@ -53,7 +52,7 @@ _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool) -> bytes:
     sections, _ = _written(spec, state, advanced, ended, False)
     body = b"".join(sections)
-    return _HEAD.pack(MAGIC, FORMAT, checksum(body)) + body
+    return _HEAD.pack(OF_WINDOWS, FORMAT, checksum(body)) + body
 
 
 def pack(spec: Spec, state: State) -> tuple[list[bytes | memoryview], int]:
@@ -313,7 +312,8 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, policy: Policy) ->
 
 
 def _sections(blob: memoryview) -> list[memoryview]:
-    if len(blob) < _HEAD.size or bytes(blob[:8]) != MAGIC:
+    check_writer(blob, OF_WINDOWS)
+    if len(blob) < _HEAD.size or bytes(blob[:8]) != OF_WINDOWS:
         raise SnapshotError("the bytes are not a snapshot of this library (they do not begin as one)")
     _, version, mark = _HEAD.unpack(blob[: _HEAD.size])
     body = blob[_HEAD.size :]

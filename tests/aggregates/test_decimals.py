@@ -26,6 +26,34 @@ def test_decimals_beyond_a_word_become_floats_too() -> None:
     assert found[1] == 0.125 and found[0] == pytest.approx(float(large), rel=1e-15)
 
 
+@pytest.mark.parametrize("precision", [9, 19, 38])
+def test_a_negative_scale(precision: int) -> None:
+    thousands = [Decimal("2E+3"), None, Decimal("-7E+3"), Decimal("1E+3"), Decimal("2E+3")]
+    aggs = {"least": sl.min("d"), "first": sl.first("d"), "each": sl.collect("d"), "middle": sl.median("d")}
+    aggs |= {"distinct": sl.count_distinct("d"), "total": sl.sum("d")}
+    data = pa.table({"t": range(5), "d": pa.array(thousands, pa.decimal128(precision, -3))})
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, aggs)
+    op = sl.Operator(spec)
+    for at in range(5):
+        op.push(data.slice(at, 1))
+    for found in (sl.aggregate(data, spec), op.flush().windows):
+        (row,) = found.to_pylist()
+        kept = [value for value in thousands if value is not None]
+        assert (row["least"], row["first"], row["each"]) == (min(kept), kept[0], kept)
+        assert (row["middle"], row["distinct"], row["total"]) == (1500.0, 3, sum(kept))
+
+
+def test_a_negative_scale_beside_many_values() -> None:
+    many = [Decimal(f"{n}E+3") for n in range(-9000, 9000, 2)]
+    for more in ([many[7], Decimal("-3E+3")], [Decimal("9999E+3"), many[0]]):
+        data = pa.table({"t": range(9002), "d": pa.array([*many, *more], pa.decimal128(19, -3))})
+        op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10_000)}, {"most": sl.max("d"), "n": sl.count_distinct("d")}))
+        op.push(data.slice(0, 9000))
+        op.push(data.slice(9000))
+        (row,) = op.flush().windows.to_pylist()
+        assert (row["most"], row["n"]) == (max(*many, *more), 9001)
+
+
 LIMIT = (2**63 - 1) // 10**4  # four more decimal places of it fit a word
 MOST = 10**18 - 1
 BEYOND = [MOST] * 18 + [2**64 + 5 - 18 * MOST]  # the sum is 5 if only a word of it is looked at

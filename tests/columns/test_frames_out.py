@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -202,6 +203,55 @@ def test_narrow_decimals_are_polars_own(type: str) -> None:
         assert found["k"].to_list() == plain["k"].to_pylist() and found["last"].to_list() == plain["last"].to_pylist()
     for name in "xyz":
         assert found[name].to_list() == table[name].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("given", "type", "polars"),
+    [
+        (Decimal("12.5"), pa.decimal256(20, 2), pl.Decimal(20, 2)),
+        (Decimal(-(10**37)), pa.decimal256(50, 0), pl.Decimal(38, 0)),
+        (7, pa.duration("s"), pl.Duration("ms")),
+        (7, pa.timestamp("s", "UTC"), pl.Datetime("ms", "UTC")),
+    ],
+    ids=str,
+)
+def test_types_that_polars_has_not_become_its_nearest_ones(given: object, type: pa.DataType, polars: object) -> None:
+    table = pa.table({"t": [1, 2], "k": pa.array([given, None], pa.int64() if given == 7 else type).cast(type)})
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k")
+    found = sl.aggregate(table, spec, returns="polars")
+    assert found.schema["k"] == polars
+    assert found["k"].to_list() == sl.aggregate(table, spec)["k"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("column", "says"),
+    [
+        (pa.array([Decimal(10**38)], pa.decimal256(50, 0)), "type decimal256(50, 0), and not all its values fit"),
+        (pa.array([2**62]).view(pa.duration("s")), "type duration[s], and not all its values fit duration[ms], the"),
+        (pa.array([-(2**60)]).view(pa.timestamp("s")), "type timestamp[s], and not all its values fit timestamp[ms]"),
+    ],
+    ids=["decimal", "duration", "timestamp"],
+)
+def test_values_that_polars_cannot_have_are_told(column: pa.Array, says: str) -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k")
+    with pytest.raises(ValueError, match=re.escape(f"column 'k' of the result has {says}")):
+        sl.aggregate(pa.table({"t": [1], "k": column}), spec, returns="polars")
+
+
+@pytest.mark.parametrize(
+    ("column", "aggs", "by", "says"),
+    [
+        (pa.array([1]).view(pa.time64("ns")), sl.count(), "k", "'k' of the result has type time64[ns]"),
+        (pa.array([b"abc"], pa.binary(3)), sl.collect("k"), None, "'n' of the result has type list<"),
+        (pa.array([1.0, float("nan")]).dictionary_encode(), sl.count(), "k", "'k' of the result has type dictionary<"),
+        (pa.array([2**40]).view(pa.timestamp("s")), sl.m4("k"), None, "'n' of the result has type struct<"),
+    ],
+    ids=["time", "binary", "dictionary", "timestamp"],
+)
+def test_values_that_pandas_cannot_have_are_told(column: pa.Array, aggs: sl.Aggregate, by: str, says: str) -> None:
+    table = pa.table({"t": range(len(column)), "k": column})
+    with pytest.raises(ValueError, match=re.escape(f"column {says}") + ".*, and pandas cannot have its values"):
+        sl.aggregate(table, sl.Spec("t", {"w": sl.tumbling(10)}, {"n": aggs}, by=by), returns="pandas")
 
 
 def test_more_text_than_fits_views() -> None:

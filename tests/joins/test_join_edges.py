@@ -773,11 +773,27 @@ def test_snapshots_of_other_specs_and_damaged_ones_are_refused() -> None:
         sl.JoinOperator.restore(sl.JoinSpec(on=[], time="t", within=(0, 1)), blob)
     with pytest.raises(sl.SnapshotError, match="damaged"):
         sl.JoinOperator.restore(spec, blob[:-3] + b"xyz")
-    with pytest.raises(sl.SnapshotError, match="not written by this library"):
-        sl.JoinOperator.restore(spec, b"SLICESNP" + blob[8:])
+    with pytest.raises(sl.SnapshotError, match="the snapshot was not written by this library"):
+        sl.JoinOperator.restore(spec, b"SLICEXYZ" + blob[8:])
     window = sl.Spec("t", {"w": sl.tumbling(5)}, {"n": sl.count()})
-    with pytest.raises(sl.SnapshotError):
+    of_windows, of_parts = sl.Operator(window).snapshot(), sl.Distinct(sl.DistinctSpec("k", "t", "1s")).snapshot()
+    with pytest.raises(sl.SnapshotError, match="written by a JoinOperator or FeatureOperator, and this restores an Op"):
         sl.Operator.restore(window, blob)
+    for other, writer in ((of_windows, "an Operator"), (of_parts, "a Distinct or a chain")):
+        with pytest.raises(sl.SnapshotError, match=f"written by {writer}, and this restores a JoinOperator or Feature"):
+            sl.JoinOperator.restore(spec, other)
+
+
+def test_schemas_that_do_not_fit_a_snapshot_are_refused() -> None:
+    spec = sl.JoinSpec(on=[], time="t", within=(0, 0))
+    op = sl.JoinOperator(spec)
+    op.push_left(left(1))
+    told, unknown = left(1).schema, pa.schema({"t": pa.int64(), "x": pa.float64()})
+    again = sl.JoinOperator.restore(dataclasses.replace(spec, schemas=(told, unknown)), op.snapshot())
+    again.push_left(left(2))
+    other = dataclasses.replace(spec, schemas=(told.set(0, pa.field("t", pa.int32())), unknown))
+    with pytest.raises(sl.SnapshotError, match="schemas= does not fit the left side of the snapshot: column 't' was"):
+        sl.JoinOperator.restore(other, op.snapshot())
 
 
 # --- the spec ---------------------------------------------------------------------------------------------------------
