@@ -46,6 +46,11 @@ Sources = Mapping[str, Sequence[str]]  # for a column of the result, the columns
 Origin = tuple[object, Sources]  # given data, and what the result has of it
 
 
+def takes_views(kind: str) -> bool:
+    """Whether results of this kind may have text as views: Polars has them, and pyarrow 18 cannot make them."""
+    return kind in ("polars", "lazy") and int(pa.__version__.split(".")[0]) > 18
+
+
 def given_back(table: pa.Table, kind: str, *origins: Origin) -> Any:
     """A table as the ``kind`` from ``check_returns``. ``origins``: where its columns come from, for types that Arrow
     does not keep."""

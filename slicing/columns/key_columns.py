@@ -16,7 +16,7 @@ from slicing.columns.bits import VALUES, bits, present
 from slicing.columns.key_tables import NOTHING, ByteTable, WordTable
 from slicing.columns.order import inverse
 from slicing.columns.text_order import FEW_TEXTS, order_of_texts
-from slicing.columns.values import has_offsets, is_binary, is_text, storage_advice
+from slicing.columns.values import has_offsets, is_binary, is_text, is_view, storage_advice
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
 from slicing.system.arrays import MOST, Array, Codes, Ints, Mask, Unsigned
 from slicing.system.threads import SHARE, Share
@@ -148,7 +148,7 @@ class ByteColumn(_Column):
     def encode(self, array: pa.Array, threads: int = 1, how: Share = SHARE) -> Codes:
         if t.is_dictionary(array.type):
             return self._dictionary.encode(array, self)
-        if _is_view(array.type) and len(array) >= FEW_VIEWS:
+        if is_view(array.type) and len(array) >= FEW_VIEWS:
             return self._encode_views(array, threads, how)
         if array.type != self.type:
             array = array.cast(self.type)
@@ -365,10 +365,6 @@ def _valid(array: pa.Array) -> Mask | None:
 
 def _decoded(type: pa.DataType) -> pa.DataType:
     return type.value_type if t.is_dictionary(type) else type
-
-
-def _is_view(type: pa.DataType) -> bool:
-    return bool(t.is_string_view(type) or t.is_binary_view(type))
 
 
 def _is_word(type: pa.DataType) -> bool:

@@ -69,6 +69,11 @@ def result_type(type: pa.DataType) -> pa.DataType:
     return pa.binary() if pa.types.is_binary_view(type) else type
 
 
+def is_view(type: pa.DataType) -> bool:
+    """Whether it is text or binary as views: 16 bytes a value, which have a short text or say where a long one is."""
+    return bool(pa.types.is_string_view(type) or pa.types.is_binary_view(type))
+
+
 def with_parts(type: pa.DataType, part: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """A struct or list type with other types of its parts; any other type unchanged."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any, TypeVar
 
-from slicing.columns.frames import Sources, check_returns, given_back, with_index, without_index
+from slicing.columns.frames import Sources, check_returns, given_back, takes_views, with_index, without_index
 from slicing.columns.sources import one_batch
 from slicing.columns.wanted import Wanted
 from slicing.joins.operator import JoinOperator
@@ -63,7 +63,7 @@ def join(
     kind = check_returns(returns, left)
     first = one_batch(left, Wanted(argument="left"))
     second = without_index(one_batch(right, Wanted(argument="right")))
-    found = JoinOperator(patient, threads=threads).whole(first, second)
+    found = JoinOperator(patient, threads=threads).whole(first, second, takes_views(kind))
     if kind == "arrow":
         return found
     of_left, of_right = _sources(JoinPlan.of(patient, first.schema, second.schema))

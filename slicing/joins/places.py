@@ -11,6 +11,7 @@ from slicing.columns.arrow_out import array_of, room
 from slicing.columns.bits import present
 from slicing.columns.dictionaries import some_of
 from slicing.columns.lazy import lazy
+from slicing.columns.values import is_view
 from slicing.kernels.band import take_words
 from slicing.system.arrays import Ints, Mask
 
@@ -33,6 +34,8 @@ class Places:
         chunk = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
         if len(chunk) and _is_word(chunk.type):
             return self._words(chunk)
+        if is_view(chunk.type):
+            return self._views(chunk)
         return chunk.take(self._arrow)
 
     def _words(self, chunk: pa.Array) -> pa.Array:
@@ -43,6 +46,19 @@ class Places:
         take_words(values, self._places, found)
         valid, missing = self._valid if not chunk.null_count else self._valid_of(present(chunk))
         return pa.Array.from_buffers(chunk.type, found.size, [valid, pa.py_buffer(found)], missing)
+
+    def _views(self, chunk: pa.Array) -> pa.Array:
+        """Take from views: the texts stay where they are. Arrow cannot."""
+        _, held, *texts = chunk.buffers()
+        valid, missing = self._valid if not chunk.null_count else self._valid_of(present(chunk))
+        if held is None:
+            return pa.nulls(self._places.size, chunk.type)
+        views = np.frombuffer(held, np.complex128)[chunk.offset : chunk.offset + len(chunk)]
+        found = views.take(self._places, mode="clip") if len(views) else np.zeros(self._places.size, np.complex128)
+        if self._missing is not None:
+            found[self._missing] = 0  # an empty text
+        buffers = [valid, pa.py_buffer(found), *texts]
+        return pa.Array.from_buffers(chunk.type, found.size, buffers, missing)
 
     def _valid_of(self, known: Mask) -> tuple[pa.Buffer | None, int]:
         """The validity of values that are null where not ``known``, and how many are null."""

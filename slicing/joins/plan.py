@@ -13,7 +13,7 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.typed import Columns, column_type, in_result_type
-from slicing.columns.values import decoded, is_binary, is_text, result_type
+from slicing.columns.values import decoded, is_binary, is_text, is_view, result_type
 from slicing.joins.spec import JoinSpec
 from slicing.joins.within import LEFT, RIGHT, Band, Windows, Within, bound
 from slicing.query.type_checks import check_sequence
@@ -109,7 +109,13 @@ class SidePlan:
 
     def payload(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that results need, in their result types."""
-        return pa.RecordBatch.from_arrays([in_result_type(batch.column(name)) for name in self.kept], self.kept)
+        columns = [batch.column(name) for name in self.kept]
+        columns = [c if c.type == self.types[n] else in_result_type(c) for n, c in zip(self.kept, columns, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, self.kept)
+
+    def with_views(self) -> None:
+        """Keep views as they are, for results that go to Polars, which has them too."""
+        self.types |= {f.name: f.type for f in self.schema if is_view(f.type) and f.name not in self.on}
 
 
 class TwoSides:
@@ -162,8 +168,12 @@ class JoinPlan(TwoSides):
     If only one side's columns are ``known`` yet, the other side is assumed to have the same time and key types.
     """
 
-    def __init__(self, spec: JoinSpec, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
+    def __init__(
+        self, spec: JoinSpec, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool], views: bool = False
+    ) -> None:
         super().__init__(spec, left, right, known)
+        for side in self.sides if views and spec.where is None else ():  # Arrow computes little with views
+            side.with_views()
         self.spec, self.sequence = spec, spec.sequence
         self.within: Band | Windows = bound(spec, self.measure, all(known))
         if spec.sequence is not None and known[RIGHT]:
@@ -187,9 +197,9 @@ class JoinPlan(TwoSides):
             self.within.check(times, f"time column {side.time!r} of the {side.called}", not self.spec.left_only)
 
     @staticmethod
-    def of(spec: JoinSpec, left: pa.Schema | None, right: pa.Schema | None) -> JoinPlan:
-        """The plan for the known schemas; at least one side must be known."""
-        return JoinPlan(spec, *both_known(spec, left, right))
+    def of(spec: JoinSpec, left: pa.Schema | None, right: pa.Schema | None, views: bool = False) -> JoinPlan:
+        """The plan for the known schemas; at least one side must be known. ``views``: results may have views."""
+        return JoinPlan(spec, *both_known(spec, left, right), views)
 
     @property
     def where_is_right(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slicing.columns.frames import check_returns, given_back, with_index
+from slicing.columns.frames import check_returns, given_back, takes_views, with_index
 from slicing.columns.sources import one_batch
 from slicing.columns.wanted import Wanted
 from slicing.joins.api import seeing_all
@@ -63,7 +63,7 @@ def features(
     patient = seeing_all("features", FeatureSpec, spec, arguments)
     kind = check_returns(returns, labels)
     batch = one_batch(labels, Wanted(argument="labels"))
-    found = FeatureOperator(patient, threads=threads).whole(batch, _read(events, patient))
+    found = FeatureOperator(patient, threads=threads).whole(batch, _read(events, patient), takes_views(kind))
     if kind == "arrow":
         return found
     of_labels = {name: (name,) for name in batch.schema.names}

@@ -111,10 +111,11 @@ class FeatureOperator(TwoSided[FeatureOutput]):
         """End both streams: answer all labels that wait."""
         return super().flush()
 
-    def whole(self, labels: pa.RecordBatch, events: pa.RecordBatch) -> pa.Table:
-        """All labels of a table with their aggregates, in the order that :func:`features` returns."""
+    def whole(self, labels: pa.RecordBatch, events: pa.RecordBatch, views: bool = False) -> pa.Table:
+        """All labels of a table with their aggregates, in the order that :func:`features` returns. ``views``: views of
+        text stay views."""
         self._ended = True
-        plan = self._plan(labels.schema, events.schema)
+        plan = FeaturePlan.of(self.spec, labels.schema, events.schema, self._policy, views)
         state = JoinState.fresh(plan, whole=True)
         tasks = []
         for side, batch in ((RIGHT, events), (LEFT, labels)):

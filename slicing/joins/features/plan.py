@@ -49,9 +49,17 @@ class FeaturePlan(TwoSides):
     within: Ranges
 
     def __init__(
-        self, spec: FeatureSpec, labels: pa.Schema, events: pa.Schema, known: tuple[bool, bool], policy: Policy
+        self,
+        spec: FeatureSpec,
+        labels: pa.Schema,
+        events: pa.Schema,
+        known: tuple[bool, bool],
+        policy: Policy,
+        views: bool = False,
     ) -> None:
         super().__init__(spec, labels, events, known)
+        if views:
+            self.sides[LEFT].with_views()
         self.spec, self.policy = spec, policy
         self.within = Ranges(spec, self.measure)
         side = EventPlan(spec, RIGHT, events, known[RIGHT])
@@ -66,10 +74,14 @@ class FeaturePlan(TwoSides):
 
     @staticmethod
     def of(
-        spec: FeatureSpec, labels: pa.Schema | None, events: pa.Schema | None, policy: Policy = DEFAULT
+        spec: FeatureSpec,
+        labels: pa.Schema | None,
+        events: pa.Schema | None,
+        policy: Policy = DEFAULT,
+        views: bool = False,
     ) -> FeaturePlan:
-        """The plan for the schemas that are known; at least one must be."""
-        return FeaturePlan(spec, *both_known(spec, labels, events), policy)
+        """The plan for the schemas that are known; at least one must be. ``views``: columns of labels may be views."""
+        return FeaturePlan(spec, *both_known(spec, labels, events), policy, views)
 
     def empty(self) -> pa.Table:
         """A table of no rows, with the columns that are known."""
