@@ -15,6 +15,7 @@ from slicing.query.watermark import manual
 from slicing.system.arguments import says_arguments
 
 Asking = TypeVar("Asking")
+_ALL_SEEN: dict[str, Any] = {"watermark": manual(), "idle": None, "schemas": None}
 
 
 @says_arguments
@@ -63,10 +64,11 @@ def join(
     kind = check_returns(returns, left)
     first = one_batch(left, Wanted(argument="left"))
     second = without_index(one_batch(right, Wanted(argument="right")))
-    found = JoinOperator(patient, threads=threads).whole(first, second, takes_views(kind))
+    plan = JoinPlan.of(patient, first.schema, second.schema, takes_views(kind))
+    found = JoinOperator(patient, threads=threads).whole(plan, first, second)
     if kind == "arrow":
         return found
-    of_left, of_right = _sources(JoinPlan.of(patient, first.schema, second.schema))
+    of_left, of_right = _sources(plan)
     return given_back(with_index(found, first.schema), kind, (left, of_left), (right, of_right))
 
 
@@ -81,11 +83,13 @@ def _sources(plan: JoinPlan) -> tuple[Sources, Sources]:
 def seeing_all(function: str, kind: type[Asking], spec: Asking | None, arguments: dict[str, Any]) -> Asking:
     """The spec given, or built from the arguments, with manual watermarks, no ``idle`` and no ``schemas``."""
     if spec is None:
-        spec = kind(**arguments)
+        spec = kind(**_ALL_SEEN | arguments)
+        if _ALL_SEEN.keys().isdisjoint(arguments):
+            return spec
     elif not isinstance(spec, kind):
         wanted, got = f"sl.{kind.__name__}", type(spec).__name__
         raise TypeError(f"{function} takes two tables and, as spec, a {wanted}, or its arguments; got {got}")
     elif arguments:
         raise TypeError(f"{function} takes a spec or its arguments, not both; got a spec and {', '.join(arguments)}")
     given = {name: getattr(spec, name) for name in signature(kind).parameters}
-    return kind(**given | {"watermark": manual(), "idle": None, "schemas": None})
+    return kind(**given | _ALL_SEEN)

@@ -120,10 +120,9 @@ class JoinOperator(TwoSided[JoinOutput]):
         """End both streams; return all remaining results."""
         return super().flush()
 
-    def whole(self, left: pa.RecordBatch, right: pa.RecordBatch, views: bool = False) -> pa.Table:
-        """Join all rows of two tables, in the row order of :func:`join`. ``views``: views of text stay views."""
+    def whole(self, plan: JoinPlan, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.Table:
+        """Join all rows of two tables, in the row order of :func:`join`."""
         self._ended = True
-        plan = JoinPlan.of(self.spec, left.schema, right.schema, views)
         state = JoinState.fresh(plan, whole=True)
         found = {}
         for side, batch in ((RIGHT, right), (LEFT, left)):
