@@ -188,8 +188,9 @@ def _if_known(column: pa.DictionaryArray, values: pa.Array, pool: pa.Array) -> I
 
 
 def _placed(column: pa.DictionaryArray, at: Ints) -> Ints:
-    codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return at[codes] if at.size else np.zeros(len(column), np.int64)
+    codes = column.indices.fill_null(0) if column.null_count else column.indices
+    found: Ints = at.take(codes.to_numpy(zero_copy_only=False)) if at.size else np.zeros(len(column), np.int64)
+    return found
 
 
 def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:
