@@ -65,7 +65,7 @@ def join(
     first = one_batch(left, Wanted(argument="left"))
     second = without_index(one_batch(right, Wanted(argument="right")))
     plan = JoinPlan.of(patient, first.schema, second.schema, takes_views(kind))
-    found = JoinOperator(patient, threads=threads).whole(plan, first, second)
+    found = JoinOperator(patient, threads=threads).whole(first, second, plan)
     if kind == "arrow":
         return found
     of_left, of_right = _sources(plan)

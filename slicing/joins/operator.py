@@ -120,9 +120,10 @@ class JoinOperator(TwoSided[JoinOutput]):
         """End both streams; return all remaining results."""
         return super().flush()
 
-    def whole(self, plan: JoinPlan, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.Table:
-        """Join all rows of two tables, in the row order of :func:`join`."""
+    def whole(self, left: pa.RecordBatch, right: pa.RecordBatch, plan: JoinPlan | None = None) -> pa.Table:
+        """Join all rows of two tables, in the row order of :func:`join`. ``plan``: that for both schemas, if known."""
         self._ended = True
+        plan = JoinPlan.of(self.spec, left.schema, right.schema) if plan is None else plan
         state = JoinState.fresh(plan, whole=True)
         found = {}
         for side, batch in ((RIGHT, right), (LEFT, left)):

@@ -211,7 +211,7 @@ def test_damage_and_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     refused("spread=None and has '1m' now", job(tmp_path, spec(), 2, spread="1m"))
     refused("holds state of 2 partitions", job(tmp_path, spec(), 3))
     other = pa.schema([LEFT[0], pa.field("k", pa.int32()), LEFT[2]])
-    refused("they stay as they", replace(query, spec=with_schemas(spec(), (other, RIGHT))))
+    refused("stay as they are", replace(query, spec=with_schemas(spec(), (other, RIGHT))))
     path.unlink()
     refused("is missing")
 
