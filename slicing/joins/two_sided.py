@@ -253,8 +253,6 @@ def _check_told(side: SidePlan, schema: pa.Schema) -> None:
         raise SnapshotError(
             f"schemas= does not fit the {side.called} of the snapshot, whose columns stay as they are: {error}"
         ) from None
-            f"schemas= does not fit the {side.called} of the snapshot, whose columns stay as they are: {error}"
-        ) from None
 
 
 def _with_marks(known: Marked, new: dict[int, object]) -> Marked:

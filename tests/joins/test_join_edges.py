@@ -792,9 +792,7 @@ def test_schemas_that_do_not_fit_a_snapshot_are_refused() -> None:
     again = sl.JoinOperator.restore(dataclasses.replace(spec, schemas=(told, unknown)), op.snapshot())
     again.push_left(left(2))
     other = dataclasses.replace(spec, schemas=(told.set(0, pa.field("t", pa.int32())), unknown))
-    with pytest.raises(
-        sl.SnapshotError, match=r"schemas= does not fit the left side of the snapshot.*: column 't' was"
-    ):
+    with pytest.raises(sl.SnapshotError, match=r"schemas= does not fit the left side .*: column 't' was"):
         sl.JoinOperator.restore(other, op.snapshot())
 
 
