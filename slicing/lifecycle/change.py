@@ -104,11 +104,24 @@ def whole_from(state: State, spec: Spec, given: pa.Schema) -> tuple[dict[str, in
     check_change(state.plan.spec, spec)
     plan = Plan(spec, given, state.plan.arrival)
     added = [name for name in spec.windows if name not in state.plan.spec.windows]
-    known = {lane for held in state.plan.lanes for lane in (held, held.sums)}
-    fresh = [n for n, agg in plan.aggs.items() if n not in state.plan.aggs and not known.issuperset(agg.read)]
     if state.newest is None:
         return {}, {}
-    return {name: _since(state, plan, name) for name in added}, dict.fromkeys(fresh, state.newest + 1)
+    known, now = _lanes_since(state.plan), state.newest + 1
+    fresh = {n: agg for n, agg in plan.aggs.items() if n not in state.plan.aggs}
+    since = {n: max([known.get(lane, now) for lane in agg.read], default=BEGIN) for n, agg in fresh.items()}
+    return {name: _since(state, plan, name) for name in added}, {n: at for n, at in since.items() if at > BEGIN}
+
+
+def _lanes_since(plan: Plan) -> dict[Lane, int]:
+    """The time from which each lane is whole (BEGIN: it always was). A lane that came with an aggregate begins with it;
+    the sums in it may have been there before."""
+    read = [(lane, plan.agg_since.get(n, BEGIN)) for n, agg in plan.aggs.items() for lane in agg.read]
+    read += [(lane, BEGIN) for lane in plan.lanes if all(lane not in (known, known.sums) for known, _ in read)]
+    since: dict[Lane, int] = {}
+    for lane, at in read:
+        for one in (lane, lane.sums):
+            since[one] = min(since.get(one, at), at)
+    return since
 
 
 def check_change(old: Spec, new: Spec) -> None:

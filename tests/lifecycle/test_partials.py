@@ -37,16 +37,18 @@ def check_places(case: Case, count: int, chance: random.Random, change_at: int =
     aggs = {n: case.query["aggs"][n] for n in chance.sample(names, chance.randint(1, len(names)))}
     aggs = {n: agg for n, agg in case.query["aggs"].items() if n in aggs or change_at < 0}
     since: dict[str, int] = {}
+    begin: dict[int, int] = {}  # of each change, in ticks: the first time after it
     newest: list[int] = []
     places = Places(spec(case.asking(aggs=aggs)), batch(case, []).schema, count, chance, prompt)
     for at, step in enumerate([*case.steps, ("flush",)]):
-        if at == change_at:
+        if at == change_at or (0 <= change_at < at and chance.random() < 0.3):
             kept = {n: agg for n, agg in case.query["aggs"].items() if n not in aggs or chance.random() < 0.7}
             aggs = kept or aggs  # one at least
             places.change(spec(case.asking(aggs=aggs)))
             fresh = [state_of(operator).plan.agg_since for operator in places.operators]
             assert all(ticks == fresh[0] for ticks in fresh)
-            since = dict.fromkeys(fresh[0], max(newest, default=0) + 1)
+            begin |= dict.fromkeys({*fresh[0].values()} - begin.keys(), max(newest, default=0) + 1)
+            since = {name: begin[tick] for name, tick in fresh[0].items()}
         where = f"{step[0]} (step {at})"
         if chance.random() < (0.5 if step[0] == "restart" else 0.1) and places.may_rescale:
             places.rescale(chance.randint(1, 4))
@@ -261,3 +263,29 @@ def test_values_of_late_rows_move_the_ranks_of_rows_in_time() -> None:
         rows = pa.record_batch({"t": times, "s": words}, schema)
         assert [out.windows for out in places.push(rows)] == [op.push(rows).windows]
     assert places.operators[0].flush().windows == op.flush().windows
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third"),
+    [
+        ({"total": sl.sum("v")}, {"mean": sl.mean("v")}, {"sum": sl.sum("v") + 1}),
+        ({"total": sl.sum("v")}, {"least": sl.min("v")}, {"mean": sl.mean("v"), "most": sl.max("v")}),
+        ({"all": sl.collect("v")}, {"best": sl.top_k("v", 2)}, {"few": sl.collect("v", at_most=9)}),
+    ],
+    ids=["sums", "extremes", "lists"],
+)
+def test_what_a_later_change_adds_is_no_more_complete_than_what_it_reads(
+    first: dict[str, Any], second: dict[str, Any], third: dict[str, Any]
+) -> None:
+    """An aggregate that reads what another one began to keep is whole from then on, not from the first row on."""
+    schema, n = pa.schema({"t": pa.int64(), "v": pa.int64()}), {"n": sl.count()}
+    asked = [sl.Spec("t", {"w": sl.tumbling(100)}, n | more) for more in ({}, first, first | second, second | third)]
+    places = Places(asked[0], schema, 1, random.Random(1), True)
+    places.push(pa.record_batch({"t": [1, 2], "v": [1000, 1000]}, schema=schema))
+    for at, spec_ in enumerate(asked[1:]):
+        places.change(spec_)
+        places.push(pa.record_batch({"t": [3 + at], "v": [1]}, schema=schema))
+    (row,) = places.operators[0].flush().windows.to_pylist()
+    assert row["n"] == 5
+    assert [row[name] for name in second | third] == [None] * len(second | third)
+    assert min(state_of(places.operators[0]).plan.agg_since.values()) >= 3
