@@ -154,8 +154,12 @@ class Store:
         return self.of((*self.runs, cells)) if len(cells) else self
 
     def with_older_runs(self, of: Store) -> Store:
-        """This store with the runs of another store inserted before its newest run. ``settled`` merges them later."""
-        return but(self, runs=(*self.runs[:-1], *of.runs, *self.runs[-1:]))
+        """This store with the runs of another store inserted before its newest run, and settled throughout: those of
+        both stores may have lost cells."""
+        runs = list[Cells]()
+        for run in (*self.runs[:-1], *of.runs, *self.runs[-1:]):
+            self._settle(runs, run)
+        return but(self, runs=tuple(runs))
 
     def going_on(self, fresh: Cells) -> Store:
         """Add ``fresh`` cells. They may be changed in place, so nobody else may hold them."""
@@ -175,12 +179,16 @@ class Store:
         """Merge runs of similar size, so that there are few runs and each cell moves rarely."""
         if len(self.runs) < 2 or self.runs[-2].weight >= 2 * self.runs[-1].weight:
             return self
-        runs = list(self.runs)
-        largest = self.plan.policy.tree_largest if self.plan.eager else MOST
-        while len(runs) > 1 and runs[-2].weight < min(2 * runs[-1].weight, largest):
-            newer, older = runs.pop(), runs.pop()
-            runs.append(self._merged(older, newer))
+        runs = list(self.runs[:-1])
+        self._settle(runs, self.runs[-1])
         return self.of(tuple(runs))
+
+    def _settle(self, runs: list[Cells], newest: Cells) -> None:
+        """Add a run, merged with the runs before it that are not twice as large."""
+        largest = self.plan.policy.tree_largest if self.plan.eager else MOST
+        while runs and runs[-1].weight < min(2 * newest.weight, largest):
+            newest = self._merged(runs.pop(), newest)
+        runs.append(newest)
 
     def at_rest(self, coming: int, rows: int) -> Store:
         """Pack runs that the next pushes will not merge, and wide cells if that is cheap beside a push.
