@@ -6,7 +6,7 @@ The values of cell ``c`` are ``x[at[c] : at[c + 1]]``; each value occurs in ``co
 import numpy as np
 
 from slicing.kernels.combine import summed
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 
 
 @kernel
@@ -24,16 +24,37 @@ def net_sums(at, x, count, out):
 def net_moments(at, x, count, out):
     """out[c] = the mean, and the sum of squared distances from it."""
     for c in range(at.size - 1):
-        n, mean, squares = np.int64(0), 0.0, 0.0
-        for i in range(at[c], at[c + 1]):
-            m = count[i]
-            share = m / (n + m)
-            d = x[i] - mean if n != 0 else 0.0
-            mean = mean + d * share if n != 0 else x[i]
-            squares += d * d * share * n + (x[i] - x[i])  # an infinity gives NaN
-            n += m
-        out[c, 0] = mean
-        out[c, 1] = squares
+        first, end = at[c], at[c + 1]
+        n, far = np.int64(0), 0.0
+        for i in range(first, end):  # from the first value on, so that a small spread of large values keeps its digits
+            n += count[i]
+            far += (x[i] - x[first]) * count[i]
+        if n == 0:
+            out[c, 0] = out[c, 1] = 0.0
+            continue
+        mean, squares, rest = far / n, 0.0, 0.0
+        for i in range(first, end):
+            d = (x[i] - x[first]) - mean
+            squares += d * d * count[i]
+            rest += d * count[i]
+        out[c, 0] = x[first] + mean
+        out[c, 1] = squares - rest * rest / n
+        if not out[c, 1] < np.inf:
+            _moments_by_steps(first, end, x, count, out[c])
+
+
+@helper
+def _moments_by_steps(first, end, x, count, out):
+    """As the values come, for distances that are too large for a float; an infinity gives NaN."""
+    n, mean, squares = np.int64(0), 0.0, 0.0
+    for i in range(first, end):
+        m = count[i]
+        share = m / (n + m)
+        d = x[i] - mean if n != 0 else 0.0
+        mean = mean + d * share if n != 0 else x[i]
+        squares += d * d * share * n + (x[i] - x[i])
+        n += m
+    out[0], out[1] = mean, squares
 
 
 @kernel

@@ -44,6 +44,33 @@ def test_a_small_spread_of_large_values_is_exact_and_the_same_for_every_split(fu
         assert abs(found - wanted) <= wanted * Fraction(1, 1 << 50), (seed, values)
 
 
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("function", ["var", "std"])
+def test_changelogs_keep_a_small_spread_of_large_values(function: str, base: float) -> None:
+    for seed in range(12):
+        rng = random.Random(seed)
+        step = float(np.spacing(base)) if base else rng.choice([1.0, 1e-3])
+        values = [base + rng.randint(0, rng.choice([1, 20])) * step for _ in range(rng.randint(3, 60))]
+        taken = rng.sample(range(len(values)), rng.randint(0, len(values) - 3))
+        rows = [(t, x, "+") for t, x in enumerate(values)] + [(t, values[t], "-") for t in taken]
+        table = pa.table(dict(zip(("t", "v", "op"), map(list, zip(*rows, strict=True)), strict=True)))
+        spec = sl.Spec("t", {"w": sl.tumbling(len(values))}, {"x": getattr(sl, function)("v")}, op="op")
+        (x,) = sl.aggregate(table, spec)["x"].to_pylist()
+        wanted = variance([x for t, x in enumerate(values) if t not in taken], 1)
+        found = Fraction(x) if function == "var" else Fraction(x) ** 2
+        assert abs(found - wanted) <= wanted * Fraction(1, 1 << 49), (seed, values)
+
+
+def test_changelogs_of_values_beyond_all_squares() -> None:
+    for values in ([1e308, -1e308, 3.0], [float("inf"), 1.0, 2.0], [float("-inf"), 1.0, 2.0]):
+        table = pa.table({"t": range(3), "v": values, "op": ["+"] * 3})
+        plain, changes = (
+            sl.aggregate(table, sl.Spec("t", {"w": sl.whole()}, {"x": sl.var("v")}, op=op))["x"].to_pylist()
+            for op in (None, "op")
+        )
+        assert str(plain) == str(changes)
+
+
 def test_squared_distances_lose_nothing() -> None:
     """Sums of integers of 50 digits, as floats that do not overlap, against fractions."""
     rng = random.Random(1)
