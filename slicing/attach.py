@@ -20,7 +20,7 @@ from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.spec_checks import AnyWindow
 from slicing.system.arguments import says_arguments
-from slicing.times.durations import amount
+from slicing.times.durations import amount, shown
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole
 from slicing.windows.rows.last_rows import LastRows
 from slicing.windows.rows.marked import Frame, Punctuation
@@ -127,7 +127,7 @@ def _check_window(name: str, window: AnyWindow) -> None:
     """Refuse a window type of which a row may be in several windows."""
     several = None
     if isinstance(window, Sliding) and amount(window.every) < amount(window.size):
-        several = f"sl.per_row({str(window.size)!r}) for the last {window.size} at each row, sl.tumbling for one"
+        several = f"sl.per_row({shown(window.size)}) for the last {window.size} at each row, sl.tumbling for one"
     elif isinstance(window, Cumulate) and window.every != window.size:
         several = "sl.tumbling(size) for the whole of each"
     elif isinstance(window, Landmark):

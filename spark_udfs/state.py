@@ -378,6 +378,13 @@ class Place:
                 f"{files.root}/{files.name} holds state of {other[0]} partitions; this query has "
                 f"partitions={files.partitions}: keep the number, or change it with spark_udfs.rescale"
             )
+        moved = [to for to in files.place(self.query, 0).others() if batch in to.place(self.query, 0).batches()]
+        if moved:
+            return (
+                f"{files.root} holds the state after batch {batch} as name={moved[0].name!r} with partitions="
+                f"{moved[0].partitions}, as change or rescale moved it, and not as name={files.name!r} with partitions="
+                f"{files.partitions}: use the new ones, and the spec that the query has now"
+            )
         held = f"it has {found[0]} to {found[-1]}" if found else "it has none"
         return (
             f"the state of partition {self.partition} after batch {batch} is missing in {self.folder} ({held}): the "

@@ -445,6 +445,8 @@ def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str |
             "state= is None: only state files can be looked into, drained, rescaled or changed; a query with "
             "store='spark' has its state in Spark's own store"
         )
+    if isinstance(spec, Spec) and not spec.by and partitions is not None:
+        partitions = 1  # as when the query was made: without keys, all rows are in one place
     if name is None:
         name = "windows" if isinstance(spec, Spec) else FEATURED if isinstance(spec, FeatureSpec) else JOINED
     files = Files(absolute(state), name, 0, spec.fingerprint(), spec=repr(spec))

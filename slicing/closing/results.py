@@ -256,7 +256,8 @@ def _overflown(plan: Plan, answers: Answers, name: str, found: Lowered, array: p
     """The answers ``array`` of an aggregate as ``on_overflow`` says. ``found``: those that ``answers.shows`` picks."""
     if plan.spec.on_overflow == "error":
         row = int(np.argmax(overflow))
-        start, end = (plan.measure.value(int(c[row])) for c in (answers.start, answers.end))
+        start = None if answers.start[row] == BEGIN else plan.measure.value(int(answers.start[row]))
+        end = plan.measure.value(int(answers.end[row]))
         at = row if answers.shows is None else int(answers.shows[row])
         raise OverflowError(
             f"{unfit(plan.spec.aggs[name], found, at, name)} in window "

@@ -222,6 +222,7 @@ WHEN_BUILT = {
     "sl.per_row(0)": "ValueError: per_row's range must be a positive duration ... whole number; got 0",
     "sl.per_row(5, every=0)": "ValueError: per_row's every must be a whole number of rows, at least 1; got 0",
     "sl.per_row(5, order=None)": "ValueError: the order of per_row must be one of 'time', 'arrival'; got None",
+    "sl.attach(rows(), spec(windows={'w': sl.sliding(2, 1)}))": "ValueError: ... use sl.per_row(2) for the last 2 ...",
     "sl.per_row()": "TypeError: per_row takes a range, or before and after in its place; got neither",
     "sl.per_row(5, after=2)": (
         "TypeError: per_row takes a range, or before and after in its place; got range=5, before=None, after=2"
@@ -787,6 +788,9 @@ ONCE_WRONG = {
     "sl.Operator.restore(spec(), 'x')": "TypeError: ...snapshot...",
     "sl.Operator(spec(), threads=None)": "ValueError: threads must be a whole number of at least 1; got None",
     "sl.aggregate(rows(), spec(), threads=1025)": "ValueError: threads must be ... from 1 to 1024; got 1,025",
+    "sl.aggregate(rows(t=[1, 2], v=[2**62, 2**62]), spec(windows={'l': sl.landmark(5)}, aggs={'s': sl.sum('v')}))": (
+        "OverflowError: ... does not fit int64 in window 'l' from None to 5; use on_overflow='null' or 'wrap'"
+    ),
     "sl.attach(rows(), spec(), threads=10**30)": "ValueError: threads must be ... from 1 to 1024; got 1,000,...",
     "sl.join(rows(), rows(), on='k', time='t', within=(0, 1), threads=2000)": "ValueError: ...1024; got 2,000",
     "sl.latest(5, spec())": "TypeError: results must be a table ... got int",

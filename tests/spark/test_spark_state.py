@@ -460,6 +460,20 @@ def test_what_is_added_to_a_stopped_query_says_from_when_on_it_is_complete(tmp_p
         assert row | hidden in found
         found.remove(row | hidden)
     assert found == []
+    with pytest.raises(
+        StateError, match=r"after batch 4 as name='more' with partitions=3, as change or rescale moved it"
+    ):
+        place(query).newest(4)
+
+
+def test_without_keys_any_number_of_partitions_means_the_one_place(tmp_path: Path) -> None:
+    spec = sl.Spec("ts", dict(SPEC.windows), {"n": sl.count()}, watermark=SPEC.watermark)
+    query = job(tmp_path, 1, spec=spec)
+    run(query, 0, rows(0))
+    assert query.files is not None
+    for partitions in (None, 1, 8):
+        found = upkeep._files(spec, str(tmp_path), partitions, query.files.name, stand(query.files))
+        assert found.partitions == 1
 
 
 def test_a_change_of_anything_else_is_refused(written: Job, tmp_path: Path) -> None:
