@@ -14,7 +14,7 @@ from slicing.columns.order import order_by, stable_order
 from slicing.kernels import lists as k
 from slicing.kernels.strategies import Combinations
 from slicing.kernels.table import hash_words
-from slicing.system.arrays import Array, Bytes, Ints, Mask
+from slicing.system.arrays import MOST, Array, Bytes, Ints, Mask
 
 Shared = TypeVar("Shared")
 
@@ -22,6 +22,7 @@ Index = Ints | Mask | slice
 
 SORTED_ALONE = 4096  # a cell with more rows is sorted by a call of its own
 TOGETHER = 4096  # rows that are put into a table together
+ROWS_A_KEPT = 4  # with so many rows for each that cells may keep, those that none keeps are left out before sorting
 
 
 class Lifting(NamedTuple):
@@ -228,20 +229,26 @@ class Bounded(ListKind):
         return Lists(np.append(0, np.cumsum(np.minimum(size, self.most))), lists.items[place < self.most])
 
 
+def _taken(rows: Ints, cell: Ints, words: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
+    return cell.take(rows), [word.take(rows) for word in words]
+
+
 @dataclass(frozen=True)
 class Best(Bounded):
     """Rows ordered by a value, then by (time, sequence, arrival), with the values of other columns. A cell keeps the
     first ``most`` rows."""
 
     def lifted(self, lane: Lane, rows: Lifting) -> Lists:
-        cell = rows.cell()
-        every = np.arange(cell.size) if rows.valid.size == 0 else np.flatnonzero(rows.valid)
-        cell, order = cell[every], [word[every] for word in rows.order()]
-        feeds = [feed.view(np.int64)[every] for feed in rows.feeds]
-        words = [self.by(feeds[0], order), *order, *feeds[1:]]
+        cell, order, (value, *others) = rows.cell(), rows.order(), [feed.view(np.int64) for feed in rows.feeds]
+        words = [self.by(value, order), *order, *others]
+        if rows.valid.size:
+            cell, words = _taken(np.flatnonzero(rows.valid), cell, words)
+        if ROWS_A_KEPT * self.most * rows.cells <= cell.size:  # most rows are not among the first
+            first = np.full((rows.cells, self.most), MOST)
+            k.keep_least(cell, words[0], first)
+            cell, words = _taken(np.flatnonzero(words[0] <= first[:, -1].take(cell)), cell, words)
         at = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
-        found = order_by(*words[3::-1], cell)
-        return self.cut(Lists(at, _table(words, found)))
+        return self.cut(Lists(at, _table(words, order_by(*words[3::-1], cell))))
 
     def by(self, value: Ints, order: Sequence[Ints]) -> Ints:
         """The word that orders a row: its first feed."""

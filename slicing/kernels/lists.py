@@ -24,6 +24,21 @@ def group(cell, place, x, out):
 
 
 @kernel
+def keep_least(cell, values, least):
+    """The least values of each cell, in order: as many as a row of ``least`` has. They begin as the largest word."""
+    last = least.shape[1] - 1
+    for i in range(cell.size):
+        row, value = least[cell[i]], values[i]
+        if value >= row[last]:
+            continue
+        j = last
+        while j > 0 and row[j - 1] > value:
+            row[j] = row[j - 1]
+            j -= 1
+        row[j] = value
+
+
+@kernel
 def copied(values, first, last, to, out):
     """Copy each range of values to its place in ``out``."""
     for r in range(first.size):
