@@ -17,7 +17,7 @@ import pyarrow as pa
 from slicing.columns.key_columns import Column, check_key_type, column_of, typed
 from slicing.columns.key_tables import WordTable
 from slicing.columns.order import distinct, inverse, order_by, stable_order
-from slicing.columns.values import result_type
+from slicing.columns.values import SIGN_BIT, result_type
 from slicing.kernels.cells import by_rank, chosen_in_order
 from slicing.kernels.table import hash_words
 from slicing.system.arrays import Array, Codes, Ints, Unsigned
@@ -247,10 +247,19 @@ def _with_more(key: Array, known: Ints) -> Ints:
 
 
 def _order(keys: list[Array]) -> Ints:
-    if len(keys) > 1:
+    if len(keys) > 1 and keys[0].size < FEW_CELLS:
         return np.lexsort(keys)
+    if len(keys) > 1:  # a million keys of a text and two integers: 255 -> 77 ms
+        return order_by(*map(_words, keys))
     (key,) = keys
     return stable_order(key) if key.size >= FEW_CELLS and key.dtype.kind in "iu" else np.argsort(key)
+
+
+def _words(key: Array) -> Ints:
+    """A sort key as integers of the same order."""
+    if key.dtype == np.uint64:
+        return (key ^ SIGN_BIT.view(np.uint64)).view(np.int64)
+    return key.astype(np.int64, copy=False)
 
 
 def _listed(things: Iterable[Any]) -> str:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from slicing.columns import key_columns
 from slicing.columns.key_columns import check_key_type
-from slicing.columns.keys import KeyTable
+from slicing.columns.keys import FEW_CELLS, KeyTable
 from slicing.kernels.table import MIX
 
 Row = tuple[Any, ...]
@@ -532,3 +532,27 @@ def test_more_keys_than_a_dictionary_can_index() -> None:
     some = table.columns(np.arange(200))[0]  # more than one dictionary can hold: each chunk has its own
     assert some.type == type and some.num_chunks == 2
     assert [key for chunk in some.chunks for key in plain(chunk)] == list(range(200))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_keys_of_several_columns_are_in_order(seed: int) -> None:
+    """So many that they are sorted by words: column by column, null first, NaN last."""
+    rng, size = np.random.default_rng(seed), 2 * FEW_CELLS
+    near, far = rng.integers(0, 9, size), rng.integers(0, 1 << 64, size, np.uint64, endpoint=False)
+    floats = rng.choice([-1.5, -0.0, 2.0, np.inf, -np.inf, np.nan], size)
+    columns = [
+        pa.array(far >> np.uint64(seed % 2 * 30), mask=rng.random(size) < 0.1),
+        pa.array(floats, mask=rng.random(size) < 0.1, from_pandas=False),
+        pa.array([f"text {i % 7 * 1000 + i % 5}" for i in near.tolist()], mask=rng.random(size) < 0.1),
+        pa.array(rng.integers(0, 3000, size), mask=rng.random(size) < 0.1),
+        pa.array(near > 4, mask=rng.random(size) < 0.1),
+    ]
+    columns = [columns[at] for at in rng.permutation(len(columns))]
+    table = KeyTable([column.type for column in columns])
+    table.encode_values(columns)
+    order = table.order(np.arange(len(table)))
+    rows = list(zip(*(column.to_pylist() for column in table.values(order)), strict=True))
+    assert len(rows) > FEW_CELLS
+    ranked = [[(0,) if v is None else (2,) if v != v else (1, v) for v in row] for row in rows]
+    assert ranked == sorted(ranked)
+    assert np.array_equal(table.ranks(np.arange(len(table))), np.argsort(order))
