@@ -382,8 +382,8 @@ class Place:
         if moved:
             return (
                 f"{files.root} holds the state after batch {batch} as name={moved[0].name!r} with partitions="
-                f"{moved[0].partitions}, as change or rescale moved it, and not as name={files.name!r} with partitions="
-                f"{files.partitions}: use the new ones, and the spec that the query has now"
+                f"{moved[0].partitions}, and not as name={files.name!r} with partitions={files.partitions}: change or "
+                "rescale moved the query. Use that name and number, and the spec that the query had there"
             )
         held = f"it has {found[0]} to {found[-1]}" if found else "it has none"
         return (

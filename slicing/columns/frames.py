@@ -22,7 +22,7 @@ MANY_TEXTS = 1 << 14  # rows of a Polars frame from which on Arrow makes its tex
 MANY_ROWS = 1 << 16  # rows of a pandas frame for which threads pay off: starting them takes 0.3 ms
 # types that Polars has not, also within lists and structs: it would read other memory behind narrow decimals, end the
 # process at wide ones, and take seconds times a thousand without looking whether they fit
-_NOT_IN_POLARS = re.compile(r"decimal(32|64|256)|(timestamp|duration)\[s\b")
+_NOT_IN_POLARS = re.compile(r"decimal(32|64|256)|decimal128\(\d+, -|(timestamp|duration)\[s\b")
 EXACT = 1 << 53  # larger integers may not be floats
 RETURNS = ("arrow", "same", "polars", "pandas")
 
@@ -162,9 +162,9 @@ def _in_types_of_polars(table: pa.Table) -> pa.Table:
 
 
 def _of_polars(type: pa.DataType) -> pa.DataType:
-    """The type that Polars has for it: decimals have 128 bits, and no time counts in seconds."""
-    if pa.types.is_decimal(type) and type.bit_width != 128:
-        return pa.decimal128(min(type.precision, 38), type.scale)
+    """The type that Polars has for it: decimals have 128 bits and no negative scale, and no time counts in seconds."""
+    if pa.types.is_decimal(type):
+        return pa.decimal128(min(type.precision - min(type.scale, 0), 38), max(type.scale, 0))
     if pa.types.is_timestamp(type) and type.unit == "s":
         return pa.timestamp("ms", type.tz)
     if pa.types.is_duration(type) and type.unit == "s":

@@ -210,6 +210,7 @@ def test_narrow_decimals_are_polars_own(type: str) -> None:
     [
         (Decimal("12.5"), pa.decimal256(20, 2), pl.Decimal(20, 2)),
         (Decimal(-(10**37)), pa.decimal256(50, 0), pl.Decimal(38, 0)),
+        (Decimal("12E+3"), pa.decimal128(5, -3), pl.Decimal(8, 0)),
         (7, pa.duration("s"), pl.Duration("ms")),
         (7, pa.timestamp("s", "UTC"), pl.Datetime("ms", "UTC")),
     ],
@@ -223,14 +224,20 @@ def test_types_that_polars_has_not_become_its_nearest_ones(given: object, type: 
     assert found["k"].to_list() == sl.aggregate(table, spec)["k"].to_pylist()
 
 
+def thousands(count: int) -> pa.Array:
+    digits = pa.array([Decimal(count)], pa.decimal128(38, 0))
+    return pa.Array.from_buffers(pa.decimal128(38, -3), 1, digits.buffers())
+
+
 @pytest.mark.parametrize(
     ("column", "says"),
     [
+        (thousands(10**37), "type decimal128(38, -3), and not all its values fit decimal128(38, 0), the nearest"),
         (pa.array([Decimal(10**38)], pa.decimal256(50, 0)), "type decimal256(50, 0), and not all its values fit"),
         (pa.array([2**62]).view(pa.duration("s")), "type duration[s], and not all its values fit duration[ms], the"),
         (pa.array([-(2**60)]).view(pa.timestamp("s")), "type timestamp[s], and not all its values fit timestamp[ms]"),
     ],
-    ids=["decimal", "duration", "timestamp"],
+    ids=["scale", "decimal", "duration", "timestamp"],
 )
 def test_values_that_polars_cannot_have_are_told(column: pa.Array, says: str) -> None:
     spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k")

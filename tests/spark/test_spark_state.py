@@ -460,9 +460,7 @@ def test_what_is_added_to_a_stopped_query_says_from_when_on_it_is_complete(tmp_p
         assert row | hidden in found
         found.remove(row | hidden)
     assert found == []
-    with pytest.raises(
-        StateError, match=r"after batch 4 as name='more' with partitions=3, as change or rescale moved it"
-    ):
+    with pytest.raises(StateError, match=r"after batch 4 as name='more' with partitions=3, and not as name='windows'"):
         place(query).newest(4)
 
 
