@@ -53,6 +53,7 @@ class Places:
         valid, missing = self._valid if not chunk.null_count else self._valid_of(present(chunk))
         if held is None:
             return pa.nulls(self._places.size, chunk.type)
+        # complex numbers have 16 bytes, as views have
         views = np.frombuffer(held, np.complex128)[chunk.offset : chunk.offset + len(chunk)]
         found = views.take(self._places, mode="clip") if len(views) else np.zeros(self._places.size, np.complex128)
         if self._missing is not None:

@@ -15,6 +15,12 @@ from slicing.kernels.squares import PARTS, squared_distances
 BASES = (0.0, 0.1, 1e-9, 1.7e9 + 0.123456, 1e12, 1e15, 2.0**52, 1.7e15, -8e15, 3e130, 2e-130)
 
 
+def near(base: float, rng: random.Random) -> list[float]:
+    """Values a few floats apart."""
+    step = float(np.spacing(base)) if base else rng.choice([1.0, 1e-3])
+    return [base + rng.randint(0, rng.choice([1, 20])) * step for _ in range(rng.randint(3, 60))]
+
+
 def variance(values: list[float], ddof: int) -> Fraction:
     exact = [Fraction(x) for x in values]
     mean = sum(exact, Fraction()) / len(exact)
@@ -26,9 +32,8 @@ def variance(values: list[float], ddof: int) -> Fraction:
 def test_a_small_spread_of_large_values_is_exact_and_the_same_for_every_split(function: str, base: float) -> None:
     for seed in range(12):
         rng = random.Random(seed)
-        step = float(np.spacing(base)) if base else rng.choice([1.0, 1e-3])
-        n, ddof = rng.randint(3, 60), rng.choice([0, 1])
-        values = [base + rng.randint(0, rng.choice([1, 20])) * step for _ in range(n)]
+        values, ddof = near(base, rng), rng.choice([0, 1])
+        n = len(values)
         table = pa.table({"t": range(n), "v": values})
         agg = getattr(sl, function)("v", ddof=ddof)
         spec = sl.Spec("t", {"w": sl.tumbling(n)}, {"x": agg}, allowed_lateness=1, emit="changes")
@@ -49,8 +54,7 @@ def test_a_small_spread_of_large_values_is_exact_and_the_same_for_every_split(fu
 def test_changelogs_keep_a_small_spread_of_large_values(function: str, base: float) -> None:
     for seed in range(12):
         rng = random.Random(seed)
-        step = float(np.spacing(base)) if base else rng.choice([1.0, 1e-3])
-        values = [base + rng.randint(0, rng.choice([1, 20])) * step for _ in range(rng.randint(3, 60))]
+        values = near(base, rng)
         taken = rng.sample(range(len(values)), rng.randint(0, len(values) - 3))
         rows = [(t, x, "+") for t, x in enumerate(values)] + [(t, values[t], "-") for t in taken]
         table = pa.table(dict(zip(("t", "v", "op"), map(list, zip(*rows, strict=True)), strict=True)))

@@ -281,11 +281,12 @@ def test_what_a_later_change_adds_is_no_more_complete_than_what_it_reads(
     schema, n = pa.schema({"t": pa.int64(), "v": pa.int64()}), {"n": sl.count()}
     asked = [sl.Spec("t", {"w": sl.tumbling(100)}, n | more) for more in ({}, first, first | second, second | third)]
     places = Places(asked[0], schema, 1, random.Random(1), True)
-    places.push(pa.record_batch({"t": [1, 2], "v": [1000, 1000]}, schema=schema))
+    now = 1_790_000_000_000_000_000  # in nanoseconds
+    places.push(pa.record_batch({"t": [now + 1, now + 2], "v": [1 << 52, 1 << 52]}, schema=schema))
     for at, spec_ in enumerate(asked[1:]):
         places.change(spec_)
-        places.push(pa.record_batch({"t": [3 + at], "v": [1]}, schema=schema))
+        places.push(pa.record_batch({"t": [now + 3 + at], "v": [1]}, schema=schema))
     (row,) = places.operators[0].flush().windows.to_pylist()
     assert row["n"] == 5
     assert [row[name] for name in second | third] == [None] * len(second | third)
-    assert min(state_of(places.operators[0]).plan.agg_since.values()) >= 3
+    assert min(state_of(places.operators[0]).plan.agg_since.values()) >= now + 3

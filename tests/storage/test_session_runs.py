@@ -8,6 +8,8 @@ import pytest
 
 import slicing as sl
 
+START = 1_790_000_000_000_000_000 // 9000 * 9000  # nanoseconds since 1970
+
 
 @pytest.mark.parametrize("emit", ["final", "changes"])
 @pytest.mark.parametrize("windows", [{}, {"s": sl.sliding(9000, every=900)}], ids=["alone", "beside sliding"])
@@ -19,7 +21,7 @@ def test_runs_of_sessions_are_merged(windows: dict[str, sl.Window], emit: str) -
     )
     op, rng, most = sl.Operator(spec), np.random.default_rng(0), 0
     for push in range(1500):
-        out = op.push(pa.table({"t": np.sort(rng.integers(0, 9, 9)) + push * 9, "k": rng.integers(0, 900, 9)}))
+        out = op.push(pa.table({"t": np.sort(rng.integers(0, 9, 9)) + push * 9 + START, "k": rng.integers(0, 900, 9)}))
         assert op._state is not None
         most = max(most, len(op._state.store.runs))
     assert out.stats.cells > 5000
