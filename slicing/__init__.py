@@ -30,7 +30,7 @@ from slicing.aggregates.holistic import collect, count_distinct, heavy_hitters, 
 from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
 from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate, rollup
-from slicing.attach import attach
+from slicing.beside.attach import attach
 from slicing.closing.output import Output
 from slicing.command_line.warm import warm
 from slicing.explain import Explanation, explain
@@ -61,8 +61,8 @@ from slicing.query.triggers import (
     on_punctuation,
 )
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
-from slicing.replay import latest, replay
 from slicing.system.mixed import refuse_other
+from slicing.tables.replay import latest, replay
 from slicing.windows.builtin import (
     calendar,
     cumulate,

@@ -21,7 +21,6 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.sources import batches, is_held
 from slicing.columns.values import plain
 from slicing.columns.wanted import Bounds, Wanted
-from slicing.held import tell_end, windows_of
 from slicing.operator import Operator
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
@@ -31,6 +30,7 @@ from slicing.query.spec import Spec
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.progress import counted
 from slicing.system.threads import MOST_THREADS, cores
+from slicing.tables.held import tell_end, windows_of
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN
 

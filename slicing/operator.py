@@ -14,15 +14,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from slicing import marked
 from slicing.closing.output import Output, Stats
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.sources import one_batch
 from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
 from slicing.lifecycle.state import State
-from slicing.max_bytes import within
 from slicing.push import Pushed, advance, fire_by_hand, flush, push
+from slicing.pushes import marked
+from slicing.pushes.max_bytes import within
+from slicing.pushes.wrong_clock import Watch
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec
@@ -38,7 +39,6 @@ from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
-from slicing.wrong_clock import Watch
 
 keep_freed_memory()
 

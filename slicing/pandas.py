@@ -2,6 +2,6 @@
 
 import pandas
 
-from slicing.attach import Methods
+from slicing.beside.attach import Methods
 
 pandas.api.extensions.register_dataframe_accessor("slicing")(Methods)

@@ -2,7 +2,7 @@
 
 import polars
 
-from slicing.attach import Methods
+from slicing.beside.attach import Methods
 
 polars.api.register_dataframe_namespace("slicing")(Methods)
 polars.api.register_lazyframe_namespace("slicing")(Methods)

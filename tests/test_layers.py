@@ -28,11 +28,11 @@ LAYERS = [
     ["lifecycle"],
     ["stages"],
     ["push"],
-    ["marked", "max_bytes", "wrong_clock"],
+    ["pushes"],
     ["operator"],
-    ["exchange", "held", "joins"],
-    ["api", "explain", "replay"],
-    ["attach", "beside", "command_line", "plot"],
+    ["exchange", "joins", "tables"],
+    ["api", "explain"],
+    ["beside", "command_line", "plot"],
     ["pandas", "polars", "__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

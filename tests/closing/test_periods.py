@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import held
 from slicing.api import all_windows
 from slicing.query.policy import Policy
+from slicing.tables import held
 
 ROWS = 6000
 BEGUN = 1_700_000_000_000_000_000

@@ -15,10 +15,10 @@ import pytest
 import slicing as sl
 from slicing import push
 from slicing.closing.over_rows import of_columns
-from slicing.held import FEWEST_TOLD
 from slicing.query.policy import Policy
 from slicing.stages import straight
 from slicing.system.threads import Share
+from slicing.tables.held import FEWEST_TOLD
 
 CASES = max(int(os.environ.get("SLICING_CASES", "120")), 1)
 SEED = int(os.environ.get("SLICING_SEED", "0"))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.api import aggregate
-from slicing.beside import INSTEAD, Question, Rows, answer_of_each
+from slicing.beside.answers import INSTEAD, Question, Rows, answer_of_each
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back, names_in, with_beside

@@ -1,0 +1,1 @@
+"""Rows of the input beside the results of their windows."""
