@@ -81,7 +81,7 @@ class PerRow:
         def kernels() -> None:
             for _ in range(20):
                 recent(bounds, times, np.int64(10_000), np.int64(0), first, last, start)
-                least_of(values.view(np.int64), TOP, zero, TOP, zero, first, last, True, room, out)
+                least_of(values.view(np.int64), TOP, zero, TOP, first, last, True, room, out)
 
         spec = sl.Spec("ts", {"w": sl.per_row("10ms")}, {"low": sl.min("value")}, watermark=sl.ordered())
         batches = streams.cut(streams.batch(times), streams.sized(1_000_000))

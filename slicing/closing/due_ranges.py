@@ -53,9 +53,7 @@ def due_ranges(plan: Plan, ends: Ints, after: int, until: int, places: int, time
         return None
     regular = in_steps_of(plan)
     if regular is not None and in_steps(ends, regular[1]):
-        end, spans = steps_between(*regular, int(ends[0]), ends.size, after, until)
-        start = np.subtract(end, regular[0], out=room(end.size))
-        found = DueRanges(alike(0, end.size), start, end, [(None, spans)])
+        found = steps_between(*regular, int(ends[0]), ends.size, after, until)
     else:
         found = DueRanges.of(plan.edges.due(ends, after, until))
     return found if found.end.size and moves(plan, places, found.end.size, times) else None
@@ -67,13 +65,14 @@ def in_steps_of(plan: Plan) -> tuple[int, int] | None:
     return (size, every) if size > every and size % every == 0 and plan.edges.regular is not None else None
 
 
-def steps_between(size: int, every: int, oldest: int, slices: int, after: int, until: int) -> tuple[Ints, Sliding]:
-    """The ends of windows in steps that are due, and their ranges of slices. None of the slices is missing."""
+def steps_between(size: int, every: int, oldest: int, slices: int, after: int, until: int) -> DueRanges:
+    """Windows in steps that are due. None of the slices is missing."""
     most = size // every
     first = max((after - oldest) // every + 1, 0)  # windows are numbered by their last slice
     last = min((until - oldest) // every, slices + most - 2)
-    end = steps(oldest + first * every, max(last + 1 - first, 0), every)
-    return end, Sliding(most, slices, first + 1, end.size)
+    end, due = oldest + first * every, max(last + 1 - first, 0)
+    spans = Sliding(most, slices, first + 1, due)
+    return DueRanges(alike(0, due), steps(end - size, due, every), steps(end, due, every), [(None, spans)])
 
 
 def of_rows(spans: Spans, starts: Ints) -> Spans:

@@ -76,7 +76,7 @@ class _OfCells(Column):
 
     def word(self, at: int, ranges: RangeBounds) -> Ints:
         """One word of these cells, as one column."""
-        bottom, top = int(ranges.bottom), int(ranges.top)
+        bottom, top = ranges.bottom, ranges.top
         if (at, bottom, top) not in self.read:
             for other in [key for key in self.read if key[1:] != (bottom, top)]:
                 del self.read[other]
@@ -105,10 +105,9 @@ class _OfCells(Column):
     def sums_f(self, ranges: RangeBounds, block: Ints) -> None:
         if 1 in self.words:
             floats, lost, less = block.view(np.float64), *np.empty((2, len(block)))
-            bottom, _, first, last, *_ = ranges
             for word, total, rest in ((1, floats[:, 1], floats[:, 2]), (2, lost, less)):
                 x = self.word(word, ranges).view(np.float64)
-                sums_of(x, bottom, first, last, np.empty((2, x.size)), total, rest)
+                sums_of(x, ranges.first, ranges.last, np.empty((2, x.size)), total, rest)
             floats[:, 2] += lost + less
 
     def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
@@ -121,12 +120,11 @@ class _OfCells(Column):
     def moments(self, ranges: RangeBounds, mean: Floats, squares: Floats) -> None:
         count, *groups = (self.word(word, ranges) for word in range(3))
         floats = [count.astype(np.float64), *(group.view(np.float64) for group in groups)]
-        bottom, _, first, last, *_ = ranges
-        moments_of(*floats, bottom, first, last, np.empty((3, count.size)), mean, squares)
+        moments_of(*floats, ranges.first, ranges.last, np.empty((3, count.size)), mean, squares)
 
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
-        bottom, _, *found, _ = ranges
+        _, _, *found, _ = ranges
         flip = ~_ZERO if word == width(self.lane.kind) - 1 else _ZERO
         fold = TOP if as_numbers and self.lane.kind == kinds.BASIC_F else _ZERO
         x = self.word(word, ranges)
-        least_of(x, _ZERO, flip, fold, bottom, *found, np.empty(x.size, np.int64), out)
+        least_of(x, _ZERO, flip, fold, *found, np.empty(x.size, np.int64), out)

@@ -113,7 +113,7 @@ class _OfRows(Column):
 
     def values(self, ranges: RangeBounds) -> Any:
         """The values of the rows that the ranges span."""
-        bottom, top = int(ranges.bottom), int(ranges.top)
+        bottom, top = ranges.bottom, ranges.top
         if self.whole is not None:
             return self.whole[bottom:top]
         assert self.feed is not None
@@ -145,13 +145,11 @@ class _OfRows(Column):
     def sums_f(self, ranges: RangeBounds, block: Ints) -> None:
         if 1 in self.words:
             held, floats = self.held(ranges), block.view(np.float64)
-            bottom, _, first, last, *_ = ranges
-            sums_of(held, bottom, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
+            sums_of(held, ranges.first, ranges.last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
 
     def float_number(self, ranges: RangeBounds, mean: bool, out: Floats) -> None:
         x = self.values(ranges)  # all of them count, as each range has a value (``always``)
-        bottom, _, first, last, *_ = ranges
-        numbers_of(x, bottom, first, last, np.empty((2, x.size)), mean, out)
+        numbers_of(x, ranges.first, ranges.last, np.empty((2, x.size)), mean, out)
 
     def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
         if 1 in self.words:
@@ -164,14 +162,13 @@ class _OfRows(Column):
 
     def moments(self, ranges: RangeBounds, mean: Floats, squares: Floats) -> None:
         x, count = self.values(ranges), self.valid[ranges.bottom : ranges.top].astype(np.float64)
-        bottom, _, first, last, *_ = ranges
         with np.errstate(invalid="ignore"):  # of an infinity it is NaN, as it should be
             rest = x - x if count.size else count
-        moments_of(count, x, rest, bottom, first, last, np.empty((3, x.size)), mean, squares)
+        moments_of(count, x, rest, ranges.first, ranges.last, np.empty((3, x.size)), mean, squares)
 
     def edge(self, ranges: RangeBounds, out: Ints) -> None:
         x, backwards = self.values(ranges), self.lane.kind == kinds.LAST
-        at = ranges.last - 1 - ranges.bottom if backwards else ranges.first - ranges.bottom
+        at = ranges.last - 1 if backwards else ranges.first
         if self.valid is not ALL_VALID:
             at = _nearest_valid(self.valid[ranges.bottom : ranges.top], backwards).take(at)
         x.take(at, out=out, mode="clip")  # otherwise numpy copies once more
@@ -184,4 +181,4 @@ class _OfRows(Column):
         if self.valid is not ALL_VALID:
             x = np.where(self.valid[bottom:top], x, TOP if floats else TOP ^ flip)  # NaN, or the value that sorts last
             x.setflags(write=False)  # columns are read-only too: the kernel is compiled for one type only
-        least_of(x, fold, flip, fold if as_numbers else _ZERO, bottom, *found, np.empty(x.size, np.int64), out)
+        least_of(x, fold, flip, fold if as_numbers else _ZERO, *found, np.empty(x.size, np.int64), out)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -31,6 +32,10 @@ class Spans(Protocol):
     def step(self) -> int:
         """How many rows later each range begins and ends than the range before it. 0: any number."""
 
+    @property
+    def rows(self) -> int:
+        """How many rows each range has, if there is a ``step``."""
+
     def __len__(self) -> int: ...
 
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
@@ -44,7 +49,7 @@ class Known:
     first: Ints
     last: Ints
     in_order: bool
-    step = 0
+    step = rows = 0
 
     def __len__(self) -> int:
         return self.first.size
@@ -91,6 +96,10 @@ class Sliding:
         cut = self.high < self.most or self.high + self.size - 1 > self.places
         return 0 if cut else self.each
 
+    @property
+    def rows(self) -> int:
+        return self.most * self.each
+
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
         last = np.arange(self.high + at, self.high + end)
         first = np.maximum(last - self.most, 0)
@@ -108,7 +117,7 @@ class Recent:
     begin: int
     start: Ints
     in_order = True
-    step = 0
+    step = rows = 0
 
     def __len__(self) -> int:
         return self.start.size
@@ -121,14 +130,21 @@ class Recent:
 
 
 class RangeBounds(NamedTuple):
-    """Where ranges of the rows ``bottom : top`` begin and end."""
+    """Where ranges of the rows ``bottom : top`` begin and end, counted from ``bottom``."""
 
-    bottom: np.int64
-    top: np.int64
+    bottom: int
+    top: int
     first: Ints
     last: Ints
     in_order: bool
     step: int
+
+
+@lru_cache(8)
+def evenly(size: int, step: int, rows: int) -> tuple[Ints, Ints]:
+    """Where ranges of ``rows`` rows begin and end that are a ``step`` apart."""
+    first = np.arange(0, size * step, step)
+    return first, first + rows
 
 
 SUMS_F, SUMS_I = {kinds.BASIC_F, kinds.SUM_F}, {kinds.BASIC_I, kinds.SUM_I}
@@ -270,13 +286,24 @@ class RangePartials:
         return found
 
     def _pieces(self) -> Iterator[tuple[slice, RangeBounds]]:
-        at, size = 0, self.piece
-        while at < len(self):
-            end = min(at + size, len(self))
-            first, last = self.spans.of(at, end)
-            bottom, top = (first[0], last[-1]) if self.spans.in_order else (first.min(), last.max())
-            yield slice(at, end), RangeBounds(bottom, top, first, last, self.spans.in_order, self.spans.step)
-            at, size = end, max(self.piece, int(last[-1] - first[-1]))  # not many fewer windows than overlap
+        at, size, count = 0, self.piece, len(self)
+        while at < count:
+            end = min(at + size, count)
+            ranges = self._ranges(at, end)
+            yield slice(at, end), ranges
+            at, size = end, max(self.piece, int(ranges.last[-1] - ranges.first[-1]))  # not many fewer than overlap
+
+    def _ranges(self, at: int, end: int) -> RangeBounds:
+        spans = self.spans
+        if spans.step and end - at <= self.piece:  # they lie as those of any other piece
+            bottom, first, last = int(spans.of(at, at + 1)[0][0]), *evenly(self.piece, spans.step, spans.rows)
+            first, last = first[: end - at], last[: end - at]
+            return RangeBounds(bottom, bottom + int(last[-1]), first, last, spans.in_order, spans.step)
+        first, last = spans.of(at, end)
+        bottom, top = map(int, (first[0], last[-1]) if spans.in_order else (first.min(), last.max()))
+        if bottom:
+            first, last = first - bottom, last - bottom
+        return RangeBounds(bottom, top, first, last, spans.in_order, spans.step)
 
     def whole(self) -> tuple[Block, ...]:
         return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))
@@ -286,13 +313,13 @@ def totals(x: Ints, shift: int, mask: int, ranges: RangeBounds, out: Ints) -> No
     """Sums of ranges of ``x >> shift & mask``, modulo 2**64."""
     if ranges.in_order:
         x.setflags(write=False)  # columns are read-only too: the kernel is compiled for one type only
-        totals_of(x, np.int64(shift), np.int64(mask), *ranges[:1], *ranges[2:4], np.int64(ranges.step), out)
+        totals_of(x, np.int64(shift), np.int64(mask), ranges.first, ranges.last, np.int64(ranges.step), out)
     else:
         out[:] = differences((x >> shift) & mask, ranges)
 
 
 def differences(x: Ints, ranges: RangeBounds) -> Ints:
     """Sums of ranges in any order, modulo 2**64."""
-    sums, (bottom, _, first, last, *_) = np.append(0, np.cumsum(x)), ranges
-    difference: Ints = sums[last - bottom] - sums[first - bottom]
+    sums = np.append(0, np.cumsum(x))
+    difference: Ints = sums[ranges.last] - sums[ranges.first]
     return difference

@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from slicing.columns.lazy import lazy
 from slicing.kernels.text import take_texts
+from slicing.kernels.write import count_on
 from slicing.system.arrays import Array, Ints, Mask
 
 MANY_NAMES = 128  # with so many rows, names are taken by a kernel: 180 rows 13 -> 4 us, 18,000 rows 100 -> 25 us
 MOST_TEXT = (1 << 31) - 1  # the most bytes in a column of strings
 KEPT_TEXT = 1 << 21  # the most bytes of names that are kept for later results
 MANY_ROWS = 1 << 13  # with so many rows, a table uses Arrow's memory
-AT_ONCE = 1 << 12  # numbers that stay in the nearest cache
 MUCH = 1 << 14  # up to so many bytes, the longest text decides the room of each text
 
 _type_of = cache(pa.from_numpy_dtype)
@@ -56,10 +56,8 @@ def steps(first: int, size: int, step: int) -> Ints:
     """``first``, ``first + step`` ..., so many numbers; many of them in Arrow's memory."""
     if size < MANY_ROWS:
         return np.arange(first, first + size * step, step)
-    numbers, few = room(size), np.arange(0, AT_ONCE * step, step)
-    for at in range(0, size, AT_ONCE):
-        some = numbers[at : at + AT_ONCE]
-        np.add(few[: some.size], first + at * step, out=some)
+    numbers: Ints = room(size)
+    count_on(np.int64(first), np.int64(step), numbers)
     return numbers
 
 

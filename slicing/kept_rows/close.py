@@ -16,7 +16,7 @@ from slicing.columns.order import alike
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.look import look_at
 from slicing.kept_rows.plain import PlainRows
-from slicing.kernels.rows import count_on
+from slicing.kernels.write import count_on
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows

@@ -266,10 +266,3 @@ def counted(bounds, base, sizes, n, every, first, last, low):
             found += 1
             start += every
     return found
-
-
-@kernel
-def count_on(low, step, out):
-    """Write low, low + step, ... into existing memory: 10 M 28 -> 9 ms."""
-    for i in range(out.size):
-        out[i] = low + i * step

@@ -86,7 +86,7 @@ class Policy:
     slices_together: int = 1024  # slices up to which runs are looked at together: two runs of 2 slices 75 -> 30 us
     table_calls: int = 2500  # cost of one table's calls, in cells: 150 us
     ordered: bool = True  # results are sorted; False: in any order, for callers that sort them otherwise
-    piece: int = 1 << 16  # windows whose partials and rows are read together: they stay in cache
+    piece: int = 1 << 14  # windows whose partials and rows are read together: they stay in cache
     known_names: int = 1 << 17  # rows of windows with one end whose names are kept, at most
     pane_looks: int = 1 << 22  # slices that are looked at together for panes, for each window that holds them
     added_cells: int = 1 << 14  # cells that are added up at a time, lane by lane: they stay in the cache

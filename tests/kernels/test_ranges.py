@@ -116,7 +116,7 @@ def test_the_least_of_ranges(name, form, most, width):
     for begin in (*forward, there_and_back, chance.integers(0, ROWS, 300)):
         first, last = np.maximum(begin, 0), np.clip(begin + width, 1, ROWS)
         out, in_order = np.empty(first.size, np.int64), bool((np.diff(first) >= 0).all() and (np.diff(last) >= 0).all())
-        least_of(x, fold, flip, unfold, zero, first, last, in_order, np.empty(ROWS, np.int64), out)
+        least_of(x, fold, flip, unfold, first, last, in_order, np.empty(ROWS, np.int64), out)
         reduced = {"numbers": (np.min, np.max)}.get(form, (_fmin, _fmax))[most]
         expected = np.array([reduced(values[a:b]) for a, b in zip(first, last, strict=True)])
         found = {"floats": out.view(np.float64), "keys of floats": word_floats(out)}.get(form, out)
@@ -146,7 +146,7 @@ def test_the_moments_of_ranges(form, width):
     for begin in (*forward, np.concatenate([np.arange(300), np.arange(500, 100, -7)]), chance.integers(0, ROWS, 300)):
         first, last = np.maximum(begin, 0), np.clip(begin + width, 1, ROWS)
         found = np.empty((2, first.size))
-        moments_of(count, mean, squares, np.int64(0), first, last, np.empty((3, ROWS)), *found)
+        moments_of(count, mean, squares, first, last, np.empty((3, ROWS)), *found)
         for a, b, its_mean, its_squares in zip(first, last, *found, strict=True):
             inside = values[ends[a - 1] if a else 0 : ends[b - 1]].astype(np.longdouble)
             if not inside.size:
@@ -189,7 +189,7 @@ def test_deviations_beside_large_means(mean, deviation):
     first = np.arange(0, 2 * ROWS)
     last, found = first + ROWS, np.empty((2, first.size))
     none = np.empty(0)
-    moments_of(none, values, none, np.int64(0), first, last, np.empty((3, values.size)), *found)
+    moments_of(none, values, none, first, last, np.empty((3, values.size)), *found)
     table = pa.table({"t": np.arange(values.size), "v": values})
     tumbling = sl.aggregate(table, sl.Spec("t", {"w": sl.tumbling(ROWS)}, {"x": sl.var("v", ddof=0)}))["x"].to_pylist()
     for a in range(0, first.size, 250):
