@@ -20,7 +20,7 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import Formula
 from slicing.aggregates.builtin import count
 from slicing.columns.arrow_io import one_piece
-from slicing.columns.values import NOWHERE
+from slicing.columns.values import NOWHERE, taken
 from slicing.kernels.slice import scan
 from slicing.operator import Operator
 from slicing.query.plan import Plan
@@ -212,9 +212,9 @@ class _Blocks:
         end += int(behind.argmin()) if not behind.all() else behind.size
         before, behind = before[: begin - rows.start], behind[behind.size - (rows.stop - end) :]
         parts = [
-            batch.slice(rows.start, before.size).filter(pa.array(before)),
+            taken(batch.slice(rows.start, before.size), np.flatnonzero(before)),
             batch.slice(begin, end - begin),
-            batch.slice(end, behind.size).filter(pa.array(behind)),
+            taken(batch.slice(end, behind.size), np.flatnonzero(behind)),
         ]
         return [part for part in parts if len(part)]
 

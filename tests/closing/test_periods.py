@@ -86,6 +86,22 @@ def test_threads_answer_a_period_each(name: str, by: list[str], late: int, taken
         assert len(taken) == 3 and max(taken) > 2
 
 
+@pytest.mark.parametrize("late", [0, 200_000_000])
+@pytest.mark.parametrize("by", [[], ["k"]], ids=str)
+def test_periods_of_columns_that_arrow_cannot_filter(by: list[str], late: int, taken: list[int]) -> None:
+    data = rows(1, late).select(["t", "k", "v", "d"])
+    fields = {"k": pa.string_view(), "d": pa.dictionary(pa.int8(), pa.string())}
+    data = data.cast(pa.schema([pa.field(f.name, fields.get(f.name, f.type)) for f in data.schema]))
+    listed = pa.ListArray.from_arrays(np.arange(ROWS + 1, dtype=np.int32), data["k"].combine_chunks())
+    data = data.append_column("l", listed)
+    assert pa.types.is_string_view(data["k"].type) and pa.types.is_string_view(data["l"].type.value_type)
+    aggs = {"n": sl.count(), "kinds": sl.count_distinct("k"), "all": sl.collect("k"), "lists": sl.collect("l")}
+    spec = sl.Spec("t", {"w": sl.tumbling("1s")}, aggs, by=by)
+    found = all_windows(data, spec, 3, policy=POLICY)
+    assert found.to_pylist() == one(data, spec).to_pylist()
+    assert len(taken) == 1 and taken[0] > 1
+
+
 def test_random_queries(taken: list[int]) -> None:
     for seed in range(30):
         chance = random.Random(seed)
