@@ -92,6 +92,7 @@ def _opened(
     if len(files) > 1:
         found = _of_one_schema(found, schemas, columns)
     if format in text_files.SIGNS:
+        found = text_files.with_later_types(found, columns)
         text_files.check(found, columns)
     return found
 

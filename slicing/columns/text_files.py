@@ -1,6 +1,6 @@
 """CSV files by path: how Arrow reads them, and what it would let pass.
 
-Types come from the first megabyte of each file. Arrow reads an empty text as a text, whole numbers beyond 64 bits as
+Types come from the first megabyte of each file, or from the first values after it. Arrow reads an empty text as a text, whole numbers beyond 64 bits as
 rounded ones, and text of another encoding as bytes; other readers do not.
 """
 
@@ -41,6 +41,36 @@ def check(data: ds.FileSystemDataset, columns: Sequence[str]) -> None:
             raise ValueError(f"column {name!r} of {first} is not text in UTF-8; open it with its encoding, as in {how}")
 
 
+def with_later_types(data: ds.FileSystemDataset, columns: Sequence[str]) -> ds.FileSystemDataset:
+    """The files, where columns without a value in the first megabyte have the type of the first values after it."""
+    found, nulls = data.schema, [field.name for field in data.schema if pa.types.is_null(field.type)]
+    unknown = [name for name in nulls if not columns or name in columns]
+    for batch in itertools.chain(*(_as_text(file, data, unknown) for file in data.get_fragments() if unknown)):
+        for name in unknown:
+            type = _type_of(batch.column(name))
+            found = found.set(found.get_field_index(name), pa.field(name, type))
+        unknown = [name for name in unknown if pa.types.is_null(found.field(name).type)]
+        if not unknown:
+            break
+    return ds.FileSystemDataset(list(data.get_fragments()), found, data.format, data.filesystem)
+
+
+def _as_text(file: ds.FileFragment, data: ds.FileSystemDataset, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Columns of a file as they are written."""
+    schema = pa.schema([(name, pa.string()) for name in columns])
+    texts = ds.dataset(file.path, format=data.format, filesystem=data.filesystem, schema=schema)
+    return iter(texts.to_batches(columns=columns))
+
+
+def _type_of(texts: pa.Array) -> pa.DataType:
+    """The type that Arrow finds in a column of text; null if it has no value."""
+    from pyarrow import csv
+
+    written = pa.BufferOutputStream()
+    csv.write_csv(pa.table({"text": texts.unique()}), written)
+    return csv.read_csv(pa.BufferReader(written.getvalue())).schema.field(0).type
+
+
 def as_others_read(batches: Iterable[pa.RecordBatch], data: ds.FileSystemDataset) -> Iterator[pa.RecordBatch]:
     """The batches, with nulls for empty text. Raises for whole numbers that were rounded."""
     doubtful = {field.name for field in data.schema if pa.types.is_float64(field.type)}
@@ -68,12 +98,12 @@ def _is_beyond(column: pa.Array) -> bool:
 
 def _check_rounded(data: ds.FileSystemDataset, name: str) -> None:
     """Raise for whole numbers that float64 rounds: those beyond 64 bits in the first megabyte of a file, by which its
-    types are found; and those beyond 53 bits if the file has integers, and another file has not."""
+    types are found (in the whole file, if that has no values); and those beyond 53 bits if the file has integers, and
+    another file has not."""
     for file in data.get_fragments():
-        whole = pa.types.is_integer(file.physical_schema.field(name).type)
-        as_text = pa.schema([(name, pa.string())])
-        first = ds.dataset(file.path, format=data.format, filesystem=data.filesystem, schema=as_text)
-        for batch in itertools.islice(first.to_batches(columns=[name]), None if whole else 1):
+        type = file.physical_schema.field(name).type
+        whole, later = pa.types.is_integer(type), pa.types.is_null(type)
+        for batch in itertools.islice(_as_text(file, data, [name]), None if whole or later else 1):
             column = batch[name]
             numbers = map(int, column.filter(pc.match_substring_regex(column, _WHOLE)).to_pylist())
             wrong = next((n for n in numbers if not -_BEYOND <= n < _BEYOND or (whole and abs(n) > _EXACT)), None)

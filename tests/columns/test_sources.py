@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -456,6 +456,31 @@ def test_empty_text_of_a_csv_file_is_null(tmp_path):
     ]
     by = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="v")
     assert set(sl.aggregate(tmp_path / "a.csv", by)["v"].to_pylist()) == {"a", "NA", None}
+
+
+LATER = {"v": (["0.5", "2"], 2.0), "s": (["abc", "NA"], "abc"), "d": (["NA", "2026-01-02"], date(2026, 1, 2))}
+
+
+@pytest.mark.parametrize("name", LATER)
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_csv_column_without_values_in_the_first_megabyte(name, files, tmp_path):
+    texts, most = LATER[name]
+    for file in range(files):
+        lines = ["", *texts] if file == files - 1 else [""]
+        rows = [f"{t},{'some text' * 20},{text}" for text in lines for t in range(10_000)]
+        (tmp_path / f"{file}.csv").write_text("\n".join(["t,u," + name, *rows, ""]))
+    for asked in ({"m": sl.max(name)}, {"m": sl.max(name), "u": sl.count("u")}):
+        found = sl.aggregate(tmp_path, sl.Spec("t", {"w": sl.whole()}, asked))
+        assert found["m"].to_pylist() == [most]
+
+
+def test_later_whole_numbers_beyond_64_bits_are_not_rounded(tmp_path):
+    rows = [f"{t},{'some text' * 20},{id}" for id in ("", 2**63) for t in range(10_000)]
+    (tmp_path / "a.csv").write_text("\n".join(["t,u,id", *rows, ""]))
+    with pytest.raises(
+        ValueError, match=r"column 'id' of .*a\.csv has whole numbers beyond 64 bits, such as 92233720368"
+    ):
+        values_of(tmp_path / "a.csv", "id")
 
 
 def test_whole_numbers_beyond_64_bits_are_not_rounded(tmp_path):
