@@ -19,6 +19,7 @@ from slicing.closing.wide import check_layout, widened
 from slicing.columns.sources import one_batch
 from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
+from slicing.lifecycle.fired import without_rows
 from slicing.lifecycle.state import State
 from slicing.push import Pushed, advance, fire_by_hand, flush, push
 from slicing.pushes import marked
@@ -123,6 +124,7 @@ class Operator(TakesTurns):
         self._now: State | None = None
         self._by_marks = self._carries_marks  # whether keys have marks of their own, or rows may carry marks
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which fixes their type
+        self._fired_at: dict[str, int] = {}  # when a clock last fired windows, before the first push
         self._ended = False
         self._upto: int | None = None  # no row after the next push comes before this tick, if that is known
         self._watch = Watch.of(spec)
@@ -211,6 +213,7 @@ class Operator(TakesTurns):
             if marks is not None:
                 raise ValueError("marks of keys need the columns of the rows; push some first")
             self._advanced = waiting(self._advanced, plain_moment(watermark))
+            self._fired_at = without_rows(self.spec, self._fired_at)
             return self._nothing()
         upto = None if watermark is None else _advanced(self._now.plan, watermark)
         if marks is None:
@@ -474,6 +477,7 @@ class Operator(TakesTurns):
         state.plan.run_by(self._policy)
         if self._advanced:
             state.watermark = max(fitting(self._advanced, partial(_advanced, state.plan)))
+        state.fired_at = self._fired_at
         return state
 
 

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slicing.cells.sessions import Runs, chains, runs
+from slicing.cells.sessions import Chains, Runs, chains, runs
 from slicing.cells.table import Cells, concatenated, merged, sorted_cells
 from slicing.closing import emit
 from slicing.closing.panes import EARLY, LAST, Panes
 from slicing.closing.revise import run_holding
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct
-from slicing.query.plan import ENDLESS, Plan
+from slicing.query.plan import ENDLESS, Plan, SessionWindow
 from slicing.storage.open_sessions import touched
 from slicing.storage.session_store import store_for
 from slicing.storage.store import Store
@@ -55,7 +55,7 @@ def reported(pushed: PushedRuns, keys: KeyTable | None, until: int | None) -> li
     for session in plan.sessions:
         if plan.early.fired[session.window]:
             gap = plan.session_gaps[session.level]
-            was, now, by = (runs(c, keys, chains(c, gap, c.level % plan.levels <= session.level)) for c in tables)
+            was, now, by = (runs(cells, keys, _sessions(plan, session, cells)) for cells in tables)
             complete = np.ones(now.first.size, np.bool_) if until is None else now.end() + gap < until
             before = [some.end() + gap >= pushed.watermark for some in (was, now)]
             panes += _panes(pushed, session.window, session.gap, (was, now, by), complete, before)
@@ -109,14 +109,28 @@ def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
     """The window types that are reported early and remembered."""
     for session in plan.sessions:
 
-        def of(cells: Cells, gap: int = plan.session_gaps[session.level], level: int = session.level) -> Runs:
-            return runs(cells, keys, chains(cells, gap, cells.level % plan.levels <= level))
+        def of(cells: Cells, session: SessionWindow = session) -> Runs:
+            return runs(cells, keys, _sessions(plan, session, cells))
 
         if plan.early.reports_run(session.window):
             yield _Kind(session.window, session.gap, False, of)
     for window in plan.wholes:
         if plan.early.reports_run(window):
             yield _Kind(window, 0, True, lambda cells: _streams(plan.levels, cells, keys))
+
+
+def first_end(plan: Plan, reports: Reports) -> int:
+    """The earliest end of a session as it was reported last. FOREVER: there is none."""
+    ends = [FOREVER]
+    for session in plan.sessions:
+        store = reports.get(plan.names[session.window])
+        if store is not None and len(store):
+            ends.append(int(_sessions(plan, session, store.table()).end.min()) + session.gap)
+    return min(ends)
+
+
+def _sessions(plan: Plan, session: SessionWindow, cells: Cells) -> Chains:
+    return chains(cells, plan.session_gaps[session.level], cells.level % plan.levels <= session.level)
 
 
 def completed(

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from slicing.cells.table import Cells
+from slicing.closing import open_runs, run_marks
+from slicing.closing.open_runs import Reports
 from slicing.query.plan import Plan
+from slicing.storage.row_panes import RowPanes
 from slicing.windows.bounds import BEGIN, END
 from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Session, Sliding, Tumbling
 from slicing.windows.context_free import ContextFreeWindow
@@ -35,11 +38,15 @@ class Reach(Mapping[str, Any]):
     plan: Plan
     reached: int
     runs: Sequence[Cells]  # of sessions; they are never changed
+    shown: Sequence[tuple[Reports, RowPanes]]  # reports of open sessions, which are taken back later
     filled: int = END  # up to here all keys have their empty windows, if any are asked for
 
     def __getitem__(self, column: str) -> Any:
         if column == "window_end":
-            end = min(self.reached - self.plan.lateness, self.filled)
+            ends = [self.reached - self.plan.lateness, self.filled]
+            for reports, at_marks in self.shown:
+                ends += [open_runs.first_end(self.plan, reports), run_marks.first_end(self.plan, at_marks)]
+            end = min(ends)
             return self.plan.measure.value(end) if knows_ends(self.plan) else None
         if column == "window_start":
             found = self._first_start()

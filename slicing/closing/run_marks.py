@@ -58,6 +58,18 @@ def passed(
     return known, panes
 
 
+def first_end(plan: Plan, known: RowPanes) -> int:
+    """The earliest end of a session as it was reported last. ``bounds.END``: there is none."""
+    number, last = known.windows[known.parts[:, OF], WINDOW], known.parts[:, LAST]
+    reported = known.parts[:, REPORTED] == 1
+    found = [
+        int(last[own].min()) + session.gap
+        for session in plan.sessions
+        if (own := reported & (number == session.window)).any()
+    ]
+    return min(found, default=bounds.END)
+
+
 def _in_time(plan: Plan, kind: _Kind, facts: Ints, cells: Cells) -> tuple[Ints, Cells]:
     """Drop rows that are too late for this window."""
     slack = plan.lateness + (0 if kind.gap is None else kind.gap - 1)

@@ -190,6 +190,9 @@ def _pandas(table: pa.Table, origins: Sequence[Origin]) -> Any:
         if not known and not pa.types.is_integer(type):
             continue
         column = table.column(at)
+        if pa.types.is_dictionary(type) and isinstance(known[0], pandas.CategoricalDtype) and len({*known}) == 1:
+            frame[name] = frame[name].astype(known[0])  # in their order, also those that no window has
+            continue
         dtype = next((dtype for dtype in known if _is_nullable(dtype, type)), None)
         if dtype is None and column.null_count and _needs_digits(column):
             dtype = pandas.api.types.pandas_dtype("Int64" if pa.types.is_signed_integer(type) else "UInt64")

@@ -1,7 +1,7 @@
 """CSV files by path: how Arrow reads them, and what it would let pass.
 
-Types come from the first megabyte of each file, or from the first values after it. Arrow reads an empty text as a text, whole numbers beyond 64 bits as
-rounded ones, and text of another encoding as bytes; other readers do not.
+Types come from the first megabyte of each file, or from the first values after it. Arrow reads an empty text as a
+text, whole numbers beyond 64 bits as rounded ones, and text of another encoding as bytes; other readers do not.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from slicing.lifecycle.apart import settle
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.processing_time import microseconds
+from slicing.query.spec import Spec
 from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
@@ -61,15 +62,28 @@ def due(state: State, at_push: bool) -> Mask:
 
 
 def _passed(state: State, name: str, trigger: Trigger) -> bool:
-    """Whether the clock says that the trigger is due again. The first call starts the clock."""
+    """Whether the clock says that the trigger is due again."""
     if not isinstance(trigger, EveryProcessingTime):
         return False
-    now = microseconds(trigger.clock)
-    since = state.fired_at.get(name)
-    if since is not None and now - since < trigger.span.ns // 1000:
-        return False
-    state.fired_at = state.fired_at | {name: now}
-    return since is not None
+    state.fired_at, passed = _asked(state.fired_at, name, trigger)
+    return passed
+
+
+def _asked(fired_at: dict[str, int], name: str, trigger: EveryProcessingTime) -> tuple[dict[str, int], bool]:
+    """When a clock last fired each window, and whether it fires this one now. The first call starts the clock."""
+    now, since = microseconds(trigger.clock), fired_at.get(name)
+    if since is not None and 0 <= now - since < trigger.span.ns // 1000:
+        return fired_at, False
+    return fired_at | {name: now}, since is not None and since <= now  # a clock that was set back starts again
+
+
+def without_rows(spec: Spec, fired_at: dict[str, int]) -> dict[str, int]:
+    """When a clock last fired each window, after an ``advance`` before the first push."""
+    for name, trigger in spec.triggers().items():
+        for part in trigger.parts():
+            if isinstance(part, EveryProcessingTime):
+                fired_at, _ = _asked(fired_at, name, part)
+    return fired_at
 
 
 def fire(state: State, windows: Mask) -> list[Panes]:

@@ -329,8 +329,9 @@ def by_hand() -> Trigger:
 def every_processing_time(span: object, clock: Callable[[], int] | None = None) -> Trigger:
     """Emit a pane of every open window with new rows when the clock is ``span`` after the last firing.
 
-    The first push or ``advance`` starts the clock; each later push or ``advance`` reads it. In process only: if Spark
-    repeats a batch, the clock shows another time.
+    The first push or ``advance`` starts the clock; each later push or ``advance`` reads it. A clock that is set back
+    starts again. Of several clocks of a window the shortest span counts. In process only: if Spark repeats a batch, the
+    clock shows another time.
 
     Parameters
     ----------

@@ -95,7 +95,10 @@ def output(
         return Output(windows, late, Stats(counted.counts | held), None)
     watermark = reached if plan.measure.is_integer else plan.measure.value(reached)
     filled = _filled(state) if plan.fill else END
-    reach = Reach(plan, reached, _open_runs(state) if plan.session_gaps else (), filled)
+    runs = _open_runs(state) if plan.session_gaps else ()
+    takes_back = plan.session_gaps and plan.spec.trigger is not None and plan.spec.emit == "changes"
+    shown = [(part.reported, part.row_panes) for part in (state, *state.groups)] if takes_back else ()
+    reach = Reach(plan, reached, runs, shown, filled)
     return Output(windows, late, Stats(counted.counts | held), watermark, reach)
 
 

@@ -325,3 +325,13 @@ def test_no_rows_of_extension_types_inside_of_structs() -> None:
     join = sl.JoinOperator(sl.JoinSpec(on="k", time="t", within=(0, 1)))
     plan = join._plan(rows.schema, rows.schema)
     assert ordered_side(plan.sides[0], []).schema.equals(rows.schema)
+
+
+def test_an_index_without_a_name_is_told() -> None:
+    frame = pd.DataFrame({"v": [1, 2]}, index=pd.date_range("2026-03-01", periods=2))
+    spec = sl.Spec("ts", {"w": sl.whole()}, {"n": sl.count()})
+    with pytest.raises(ValueError, match=r"the index has no name: give it one with frame.rename_axis\('ts'\)"):
+        sl.aggregate(frame, spec)
+    assert sl.aggregate(frame.rename_axis("ts"), spec)["n"].to_pylist() == [2]
+    with pytest.raises(ValueError, match=r"its columns are v$"):
+        sl.aggregate(frame.reset_index(drop=True), spec)

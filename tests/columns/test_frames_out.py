@@ -70,6 +70,18 @@ def test_an_aggregate_has_the_nullable_type_of_its_column() -> None:
     assert types[list(aggs)].astype(str).to_dict() == {"v": "Int8", "most": "Int64", "n": "Int64", "mean": "float64"}
 
 
+def test_values_of_ordered_categories_keep_their_order_in_pandas() -> None:
+    sizes = pd.CategoricalDtype(["small", "medium", "large"], ordered=True)
+    frame = pd.DataFrame({"t": range(4), "v": [3, 1, 2, 5], "c": pd.Series(list("abca"), dtype="category")})
+    frame["size"] = pd.Series(["large", "small", "large", "large"], dtype=sizes)
+    aggs = {"first": sl.first("size"), "of_least": sl.argmin("v", "size"), "mode": sl.mode("size"), "c": sl.last("c")}
+    found = sl.aggregate(frame, sl.Spec("t", {"w": sl.tumbling(2)}, aggs), returns="pandas")
+    assert [found[name].dtype for name in aggs] == [sizes, sizes, sizes, frame["c"].dtype]
+    assert found["of_least"].tolist() == ["small", "large"] and (found["first"] > "small").all()
+    rows = sl.attach(frame, sl.Spec("t", {"w": sl.tumbling(2)}, {"first": sl.first("size")}), returns="same")
+    assert rows["first"].dtype == sizes
+
+
 STATES = pl.Enum(["new", "open", "done"])
 FRAME = pl.DataFrame(
     {"t": [1, 2], "old": pl.Series(["new", "open"], dtype=STATES), "state": ["up", "up"]},

@@ -500,7 +500,7 @@ def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
     oracle, others, Clock.now = SessionOracle(gap, answer, delay, early_), None, 0
     if "a" in windows:
         others = Oracle({"a": beside[0]}, beside[1] if spec.trigger_of("a") else {}, answer, "changes", delay)
-    op, time, held = sl.Operator(spec), origin, list[Result]()
+    op, time, held, told = sl.Operator(spec), origin, list[Result](), Told()
     for _ in range(rng.randint(1, 12)):
         rows = []
         for _ in range(rng.choice([1, 1, 4, 20])):
@@ -508,20 +508,36 @@ def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
             rows.append((time - rng.choice([0, 0, 2, 9]), rng.choice([None, *"xy"]), rng.choice([None, *range(5)])))
         Clock.now += rng.choice([0, 1, 3, 7])
         wanted = oracle.push(rows, Clock.now) + ([] if others is None else others.push(rows, Clock.now))
-        found = plain(op.push(batch(rows)).windows)
+        found = plain(told.by(op.push(batch(rows))).windows)
         assert unordered(found) == unordered(wanted), spec
         apply(held, found)
         if rng.random() < 0.3:
             op = sl.Operator.restore(spec, op.snapshot())
         if early_.by_hand and rng.random() < 0.5:
             wanted = oracle.fire() + (others.fire(["a"]) if others is not None and for_all else [])
-            found = plain(op.fire().windows)
+            found = plain(told.by(op.fire()).windows)
             assert unordered(found) == unordered(wanted), spec
             apply(held, found)
     wanted = oracle.flush() + ([] if others is None else others.flush())
-    found = plain(op.flush().windows)
+    found = plain(told.by(op.flush()).windows)
     assert unordered(found) == unordered(wanted), spec
     apply(held, found)
+
+
+class Told:
+    """Checks that no result has an earlier time than ``progress`` said before."""
+
+    def __init__(self) -> None:
+        self.before: dict[str, int] = {}
+
+    def by(self, out: sl.Output) -> sl.Output:
+        for name, time in self.before.items():
+            assert min(out.windows[name].to_pylist(), default=time) >= time, (name, time)
+        for name, time in dict(out.progress).items():
+            if time is not None:
+                assert time >= self.before.get(name, time)
+                self.before[name] = time
+        return out
 
 
 def apply(held: list[Result], changes: list[Result]) -> None:
@@ -1079,3 +1095,43 @@ def test_slices_of_sessions_that_become_one_are_counted_anew() -> None:
     closed = {(row["window"], row["k"], row["n"]) for row in rows if row["timing"] == "on_time" and row["op"] == "+"}
     assert {("s", 4, 1), ("s", 5, 1)} <= closed
     assert op.advance(90).windows.num_rows > 0
+
+
+@pytest.mark.parametrize("trigger", [sl.every(10), sl.each_push()], ids=repr)
+def test_nothing_is_late_behind_sessions_that_are_taken_back(trigger: sl.Trigger) -> None:
+    at, sessions = 1_790_000_000_000_000_000, sl.Spec("t", {"s": sl.session(5)}, {"n": sl.count()}, emit="changes")
+    ended = sl.Spec(
+        *("window_end", {"four": sl.tumbling(4)}, {"sessions": sl.count(), "rows": sl.sum("n")}),
+        watermark=sl.manual(),
+        emit="changes",
+        op="op",
+    )
+    first = replace(sessions, trigger=trigger, watermark=sl.bounded(0))
+    chain, held = sl.chain(sl.Operator(first), sl.Operator(ended)), list[dict[str, Any]]()
+    for times in ([8], [11], [12, 16], [20], [50], None):
+        out = chain.flush() if times is None else chain.push(pa.table({"t": [at + time for time in times]}))
+        assert not out.late.num_rows
+        for row in out.windows.drop_columns("window").to_pylist():
+            if row.pop("op") == "-":
+                held.remove(row)
+            else:
+                held.append(row)
+    assert [(row["window_end"] - at, row["sessions"], row["rows"]) for row in held] == [(28, 1, 5), (56, 1, 1)]
+
+
+def test_a_clock_that_is_set_back_starts_again() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(1000)}, {"n": sl.count()}, emit="updates", watermark=sl.manual())
+    op = sl.Operator(replace(spec, trigger=Clock.trigger))
+    found = []
+    for Clock.now in (3600, 3604, 3605, 0, 4, 5, 9, 10):
+        found.append(op.push(pa.table({"t": [5]})).windows.num_rows)
+    assert found == [0, 0, 1, 0, 0, 1, 0, 1]
+
+
+def test_an_advance_before_the_first_push_starts_the_clock() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(1000)}, {"n": sl.count()}, emit="updates", watermark=sl.manual())
+    for Clock.now, wanted in ((4, 0), (5, 1), (11, 1)):
+        now, op = Clock.now, sl.Operator(replace(spec, trigger=Clock.trigger))
+        for Clock.now in (0, now):
+            out = op.advance(0) if Clock.now == 0 else op.push(pa.table({"t": [5]}))
+        assert out.windows.num_rows == wanted
