@@ -121,6 +121,8 @@ def check_names(names: list[str], by_case: bool) -> None:
     known: dict[str, str] = {}
     for name in names:
         key = name if by_case else name.lower()
+        if key in known and name == STATS:
+            raise ValueError(f"column {name!r} has the name of a column that streams add to results; rename it")
         if key in known:
             raise ValueError(
                 f"the result would have the columns {known[key]!r} and {name!r}, which Spark does not tell apart; "

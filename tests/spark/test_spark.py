@@ -49,6 +49,7 @@ from spark_udfs import (
 from spark_udfs.files import Csv, Reading, read
 from spark_udfs.local import session
 from spark_udfs.placed import by_hash, by_place
+from spark_udfs.plans import check_names
 from spark_udfs.stages import STATS
 
 SECOND = 1_000_000
@@ -223,6 +224,8 @@ def test_columns_that_spark_reads_otherwise_are_refused(spark: SparkSession) -> 
             window_features(others.drop("y"), rows, asked, partitions=1)
     with pytest.raises(ValueError, match="the result would have the columns 't' and 'T', which Spark does not tell ap"):
         query(T=sl.count())
+    with pytest.raises(ValueError, match="column '__slicing_stats' has the name of a column that streams add"):
+        check_names(["window", STATS, "n", STATS], by_case=True)
     assert query(by="d", n=sl.count()).count() == 1
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
