@@ -72,8 +72,8 @@ class Question:
         aggs: dict[str, Formula] = dict(spec.aggs)
         if any(isinstance(window, Frame) for window in spec.windows.values()):
             aggs |= {first: builtin.min(place), last: builtin.max(place)}
-        coded = _all_at_once(spec, by=[code] if spec.by else [], aggs=aggs)
-        return Question(_all_at_once(spec), coded, code, place, first, last)
+        coded = all_at_once(spec, by=[code] if spec.by else [], aggs=aggs)
+        return Question(all_at_once(spec), coded, code, place, first, last)
 
     @property
     def places(self) -> bool:
@@ -319,7 +319,7 @@ def _of_no_rows(spec: Spec, schema: pa.Schema) -> pa.Table:
     return aggregate(data, Spec(time, windows, dict(spec.aggs), watermark=manual())).select(list(spec.aggs)).slice(1, 1)
 
 
-def _all_at_once(spec: Spec, **others: Any) -> Spec:
+def all_at_once(spec: Spec, **others: Any) -> Spec:
     """The query for all rows at once: with other arguments, and without what only a stream needs."""
     windows = {
         name: replace(window, fill=False) if getattr(window, "fill", False) else window  # type: ignore[type-var]

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.api import aggregate
-from slicing.beside.answers import INSTEAD, Question, Rows, answer_of_each
+from slicing.beside.answers import INSTEAD, Question, Rows, answer_of_each, makes
+from slicing.beside.short import Short
+from slicing.beside.short import check as check_least
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back, names_in, with_beside
@@ -29,7 +31,7 @@ from slicing.windows.rows.row_count import RowCount
 
 
 @says_arguments
-def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow") -> Any:
+def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow", min_rows: int | None = None) -> Any:
     """The rows of the data, in their order, each with the aggregates of its window.
 
     The result has the length of the input, as that of Polars' ``over`` and ``rolling`` and of pandas' ``transform`` and
@@ -49,13 +51,16 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     returns
         As for :func:`aggregate`. With ``"same"``, frames of pandas and Polars keep their own columns as they are, also
         those that Arrow does not have, and frames of pandas keep their index.
+    min_rows
+        With ``rows(n, every=1)``: rows with fewer than ``n`` rows up to them, but at least so many, get the aggregates
+        of these, as by ``min_periods`` of pandas and ``min_samples`` of Polars. By default, ``n``.
 
     Returns
     -------
     pyarrow.Table, or a frame as ``returns`` says
         All columns of the data, then a column for each aggregate. With several windows in ``spec``, the columns are
         named ``<aggregate>_<window>``, window by window. They are null in rows that are in no window: outside of a
-        frame or of a ``fixed`` band, or with fewer than ``n`` rows. If the range of a ``per_row`` window has no rows,
+        frame or of a ``fixed`` band, or with too few rows. If the range of a ``per_row`` window has no rows,
         counts are 0 and other aggregates are null.
 
     Raises
@@ -88,6 +93,8 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
         )
     for name, window in spec.windows.items():
         _check_window(name, window)
+    if min_rows is not None:
+        check_least(min_rows, spec.windows)
     kind = check_returns(returns, data)
     beside = returns == "same" and kind in ("pandas", "polars")  # the frame keeps its columns as they are
     batches_given = list(batches(data, Wanted(spec.columns()) if beside else ALL_COLUMNS))
@@ -100,8 +107,12 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     sources: dict[str, Sequence[str]] = {}
     for name, window in spec.windows.items():
         at, answers = answer_of_each(rows, results, name, window, given.schema)
+        short = None
+        if isinstance(window, RowCount) and makes(window) and min_rows is not None:
+            short = Short(rows, window, min_rows, given.schema, threads)
         for agg, column in names[name].items():
             found[column] = _beside(answers[agg], at, rows.count)
+            found[column] = found[column] if short is None else short.put(found[column], agg)
             sources[column] = spec.aggs[agg].gives()
     if beside:
         return with_beside(data, given_back(pa.table(found), kind, (data, sources)))
@@ -137,7 +148,7 @@ def _check_window(name: str, window: AnyWindow) -> None:
     elif isinstance(window, RowCount) and 1 < window.every < window.n:
         several = "every=1 for the rows before each row, or no every for windows side by side"
     elif isinstance(window, RowCount) and window.every == 1 and window.n > 1 and window.partial:
-        several = "partial=False: a row short of n rows is null"
+        several = "partial=False, and min_rows= of attach for answers of rows short of n rows"
     elif isinstance(window, PerRow) and window.every > 1:
         several = "every=1 for a window of each row"
     elif not isinstance(window, ContextFreeWindow | Session | Whole | PerRow | RowCount | Punctuation | Frame):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
@@ -200,6 +201,54 @@ def test_rows_have_the_windows_that_they_belong_to_or_make(case):
             assert got == wanted.get((name, row), (None, None, None)), (spec, name, row)
 
 
+@pytest.mark.parametrize("case", range(CASES))
+def test_rows_short_of_a_window_have_what_there_is(case):
+    chance = random.Random(case)
+    table = rows_of(chance)
+    if chance.random() < 0.3:
+        table = table.set_column(0, "t", pc.if_else(table["flag"], None, table["t"]))
+    by = chance.choice([[], ["user"], ["f"], ["user", "f"]])
+    sequence, per_key, n = chance.random() < 0.3, chance.random() < 0.7, chance.choice([1, 2, 3, 8, 100])
+    least = chance.randint(1, n)
+    windows = {"last": sl.rows(n, every=1, per_key=per_key), "all": sl.whole()}
+    spec = sl.Spec("t", windows, AGGS, by=by, sequence="seq" if sequence else None, on_null_time="late")
+    found = sl.attach(table, spec, min_rows=least)
+    rows = table.to_pylist()
+    for row, time in zip(rows, table["t"].cast(pa.int64()).to_pylist(), strict=True):
+        row["t"] = None if time is None else pd.Timestamp(time)
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        if row["t"] is not None:
+            groups.setdefault(key_of(row, by) if per_key else (), []).append(row)
+    wanted = {}
+    for group in groups.values():
+        lying = in_order(group, sequence)
+        for k, row in enumerate(lying):
+            own = [other for other in lying[max(k + 1 - n, 0) : k + 1] if key_of(other, by) == key_of(row, by)]
+            wanted[row["row"]] = answer(own) if k + 1 >= least else (None, None, None)
+    columns = [found[f"{agg}_last"].to_pylist() for agg in AGGS]
+    for row, got in enumerate(zip(*columns, strict=True)):
+        assert got == wanted.get(row, (None, None, None)), (spec, least, row)
+
+
+def test_min_rows_of_frames_and_what_it_is_not_for():
+    frame = pl.DataFrame({"t": range(9), "k": list("abaabbaba"), "v": range(9), "s": list("stuvwxyza")})
+    spec = sl.Spec("t", {"w": sl.rows(4, every=1)}, {"m": sl.mean("v"), "first": sl.first("s")}, by="k")
+    found = sl.attach(frame, spec, returns="same", min_rows=2)
+    wanted = frame.with_columns(m=pl.col("v").rolling_mean(4, min_samples=2).over("k"))
+    assert found["m"].equals(wanted["m"]) and found["first"].to_list() == [None, None, *"ssttstu"]
+    pandas = sl.attach(frame.to_pandas(), spec, returns="same", min_rows=2)
+    assert pandas["m"].tolist()[2:] == wanted["m"].to_list()[2:]
+    for windows, least, told in (
+        ({"w": sl.tumbling(3)}, 1, r"min_rows is for windows of a number of rows at each row, .*sl.tumbling\(3\)"),
+        ({"w": sl.rows(3, every=1)}, 4, r"min_rows=4 is more than windows\['w'\] has: sl.rows\(3, every=1\)"),
+        ({"w": sl.rows(3, every=1, order="arrival")}, 1, "min_rows is for rows in order of time"),
+        ({"w": sl.rows(3, every=1)}, 0, "min_rows must be a whole number of at least 1, or None; got 0"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            sl.attach(frame, sl.Spec("t", windows, {"n": sl.count()}), min_rows=least)
+
+
 @pytest.mark.parametrize("case", range(CASES // 3))
 def test_it_is_over_and_rolling_of_polars(case):
     chance = random.Random(case)
@@ -330,7 +379,7 @@ REFUSED = {
     "sl.landmark('1h')": "use sl.whole() for all rows",
     "sl.last_rows(5, '1m')": "use sl.rows(5, every=1) for the last 5 rows at each row",
     "sl.rows(6, every=3)": "use every=1 for the rows before each row",
-    "sl.rows(6, every=1, partial=True)": "use partial=False: a row short of n rows is null",
+    "sl.rows(6, every=1, partial=True)": "use partial=False, and min_rows= of attach for answers of rows short of n rows",
     "sl.per_row('1m', every=2)": "use every=1 for a window of each row",
 }
 
