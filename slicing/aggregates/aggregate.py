@@ -169,9 +169,11 @@ class Arithmetic(Formula):
         try:
             type = calculated(self.operator, *none).array.type
         except (pa.ArrowException, TypeError):
+            spans = any(pa.types.is_temporal(side.type) for side in (left, right))
+            cure = "; of times and durations use the number, as in sl.col('t').cast('int64')" if spans else ""
             raise TypeError(
                 f"{self!r}: {left.type} {self.operator} {right.type} is not defined; arithmetic takes aggregates that "
-                "are numbers, decimals, or times that are subtracted"
+                f"are numbers, decimals, or times that are subtracted{cure}"
             ) from None
 
         def lower(blocks: list[Block], pools: Pools) -> Lowered:
@@ -338,13 +340,15 @@ class Definition(NamedTuple):
             return self.build(agg, ValueType(type, INTEGER, False), types)
         value = ValueType.of(type, agg.column)
         if value.family not in self.families:
+            number = f"; for its number use sl.col({agg.column!r}).cast('int64')"
             raise TypeError(
                 f"{agg!r}: column {agg.column!r} has type {type}; {agg.function} takes "
-                f"{', '.join(_SHOWN[f] for f in self.families)} columns"
+                f"{', '.join(_SHOWN[f] for f in self.families)} columns{number if value.family in _SPANS else ''}"
             )
         return self.build(agg, value, types)
 
 
+_SPANS = (TIME, DURATION)
 _SHOWN = {RANKED: "string or binary", NESTED: "struct or list", **{f: f for f in (*NUMERIC, TIME, DURATION)}}
 
 

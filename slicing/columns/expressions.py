@@ -105,6 +105,11 @@ class CannotCompute(ValueError):
             "to 9007199254740992": rounded,
             "non-scalar": "; an expression is computed row by row: ask for what needs several rows as an aggregate",
         }
+        if any(pa.types.is_timestamp(types.field(n).type) for n in derived.fields):
+            moment = (
+                "; compare times with datetime(2026, 3, 1), or datetime(2026, 3, 1, tzinfo=UTC) if they have a zone"
+            )
+            cures |= {"no kernel matching": moment, "without timezone": moment}
         cure = next((cure for part, cure in cures.items() if part in text), "")
         super().__init__(f"{derived} cannot be computed: {text}{cure}")
 

@@ -44,6 +44,10 @@ def _cure(type: pa.DataType) -> str:
         return ": add it to a date first, or cast it to whole numbers"
     if pa.types.is_null(type):
         return ": it has no values; give its type, for files with pyarrow.dataset.dataset(path, format=..., schema=...)"
+    if pa.types.is_dictionary(type):
+        return f": cast it to {type.value_type} first"
+    if "period" in str(type):
+        return ": make times of it first, as with pandas' dt.to_timestamp()"
     return ""
 
 

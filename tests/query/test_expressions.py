@@ -566,3 +566,21 @@ def test_a_push_that_cannot_be_computed_leaves_no_trace():
         op.push(pa.table({"t": [2], "a": [6], "b": [0]}))
     assert op.snapshot() == before
     assert op.flush().windows["x"].to_pylist() == [3]
+
+
+def test_errors_of_times_say_what_to_use_instead() -> None:
+    times = {"t": pa.array([1, 2], pa.timestamp("us")), "d": pa.array([1, 2], pa.duration("us")), "i": [1, 2]}
+    zoned = {"t": pa.array([1, 2], pa.timestamp("us", "UTC"))}
+    number = r"use sl.col\('d'\).cast\('int64'\)"
+    cases = [
+        (times, sl.median("d"), number),
+        (times, sl.sum("i") / (sl.max("t") - sl.min("t")), r"use the number, as in sl.col\('t'\).cast\('int64'\)"),
+        (times, sl.count().where(sl.col("t") >= "2015-05-19"), r"compare times with datetime\(2026, 3, 1\)"),
+        (zoned, sl.count().where(sl.col("t") >= datetime(2015, 5, 19)), r"tzinfo=UTC\) if they have a zone"),
+        ({"t": pa.array([1, 2], pa.date32()).dictionary_encode()}, sl.count(), r": cast it to date32\[day\] first"),
+    ]
+    for columns, agg, told in cases:
+        with pytest.raises((TypeError, ValueError), match=told):
+            sl.aggregate(pa.table(columns), sl.Spec("t", {"w": sl.whole()}, {"x": agg}))
+    spec = sl.Spec("t", {"w": sl.whole()}, {"x": sl.median(sl.col("d").cast("int64"))})
+    assert sl.aggregate(pa.table(times), spec)["x"].to_pylist() == [1.5]

@@ -379,7 +379,7 @@ REFUSED = {
     "sl.landmark('1h')": "use sl.whole() for all rows",
     "sl.last_rows(5, '1m')": "use sl.rows(5, every=1) for the last 5 rows at each row",
     "sl.rows(6, every=3)": "use every=1 for the rows before each row",
-    "sl.rows(6, every=1, partial=True)": "use partial=False, and min_rows= of attach for answers of rows short of n rows",
+    "sl.rows(6, every=1, partial=True)": "use partial=False, and min_rows= of attach for answers of rows short of",
     "sl.per_row('1m', every=2)": "use every=1 for a window of each row",
 }
 
