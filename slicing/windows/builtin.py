@@ -294,7 +294,8 @@ def fixed(start: object, end: object) -> Fixed:
     Parameters
     ----------
     start, end
-        Instants: ISO text, datetimes, or whole numbers for integer columns. Rows at ``end`` are outside.
+        Instants: ISO text, datetimes, or whole numbers for integer columns. If the column has a zone, one without a
+        zone is in UTC. Rows at ``end`` are outside.
 
     Examples
     --------

@@ -17,7 +17,8 @@ class FeatureOutput:
     Attributes
     ----------
     rows : pyarrow.Table
-        The complete labels, by (time, arrival): label columns, then ``<agg>_<range>``.
+        The complete labels, by (time, arrival): label columns, then ``<agg>_<range>``. Before the first labels their
+        columns are unknown and left out; give ``FeatureSpec(schemas=)`` to have them from the beginning.
     late_labels, late_events : pyarrow.Table
         Late rows: the columns that were pushed, and ``reason`` (``"late"`` or ``"null time"``).
     stats : Stats
