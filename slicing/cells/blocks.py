@@ -153,6 +153,9 @@ def appended(lane: Lane, older: Block, newer: Block) -> Block:
         words.combine(lane.kind, np.array([len(older) - 1]), FIRST, block, newer)
         return block
     assert not isinstance(lane.kind, int)
+    if isinstance(older, Lists) and isinstance(newer, Lists):
+        both = lane.kind.merged(lane, np.zeros(2, np.int64), 1, older[-1:], newer[:1])
+        return concatenated([older[:-1], both, newer[1:]])
     into = np.arange(len(older) + len(newer))
     into[len(older) :] -= 1
     return lane.kind.merged(lane, into, into.size - 1, older, newer)

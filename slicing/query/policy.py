@@ -42,6 +42,7 @@ class Policy:
     turn_rows: int = 16  # with fewer rows for each such cell it does not pay
     shared_rows: int = 16  # with fewer rows for each cell, several threads do not pay
     thread_rows: int = 3 << 17  # rows of a thread from which on it has its own cells
+    thread_lists: int = 16  # slices of a thread from which on it has its own lists; those of one slice are merged
     grid_rows: int = 32  # with fewer rows between edges of the grid, a cell does not pay
 
     # the store

@@ -112,7 +112,8 @@ def _in_order(rows: Rows) -> Cells:
     held = runs.last > runs.first
     if np.count_nonzero(held) < ends.size:
         ends, runs = ends[held], Segments(runs.first[held], runs.last[held], threads, share)
-    if threads > 1 and rows.shared and (len(runs.shares) == 1 or not _of_runs(rows)):
+    apart = threads > 1 and rows.shared and (len(runs.shares) == 1 or not _of_runs(rows))
+    if apart and (_of_words(plan) or ends.size >= plan.policy.thread_lists * threads):
         return _by_parts(rows)
     cells = _lift(rows, ends, np.zeros(ends.size, np.int64), runs)
     if plan.grid:

@@ -70,7 +70,10 @@ def stream(disorder: int, keys: int, seed: int) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("disorder", [0, 60])
 def test_as_many_threads_as_one_likes(disorder: int, by: list[str], threads: int) -> None:
     spec = sl.Spec("ts", WINDOWS, AGGS, by=by, watermark=sl.bounded(20), allowed_lateness=30, emit="changes")
-    one, many = sl.Operator(spec), sl.Operator(spec, policy=Policy(threads=threads, share=SMALL, thread_rows=50))
+    one, many = (
+        sl.Operator(spec),
+        sl.Operator(spec, policy=Policy(threads=threads, share=SMALL, thread_rows=50, thread_lists=1)),
+    )
     for batch in stream(disorder, 40, len(by)):
         same(many.push(batch), one.push(batch))
     many = sl.Operator.restore(spec, many.snapshot(), policy=many._policy)
@@ -81,7 +84,8 @@ def test_a_cell_that_all_threads_share_is_counted_once_by_each_lane() -> None:
     aggs = {"n": sl.count(), "last": sl.last("i"), "some": sl.count("i")}
     table = pa.table({"ts": [0, 0, 9, 9], "key": [1, 1, 1, 1], "i": [3, 4, 5, 6]})
     op = sl.Operator(
-        sl.Spec("ts", {"w": sl.whole()}, aggs, by=["key"]), policy=Policy(threads=2, thread_rows=1, share=Share(rows=1))
+        sl.Spec("ts", {"w": sl.whole()}, aggs, by=["key"]),
+        policy=Policy(threads=2, thread_rows=1, thread_lists=1, share=Share(rows=1)),
     )
     op.push(table)
     (row,) = op.flush().windows.to_pylist()
@@ -187,7 +191,9 @@ def test_keys_in_order_are_scattered_over_one_table(aggs: list[str], long: int) 
         "ts", {"w": sl.tumbling(50)}, {name: AGGS[name] for name in aggs}, by=["key"], watermark=sl.ordered()
     )
     one = sl.Operator(spec, policy=Policy(long_slot=long, chunk=70))
-    many = sl.Operator(spec, policy=Policy(threads=3, share=SMALL, thread_rows=50, long_slot=long, chunk=70))
+    many = sl.Operator(
+        spec, policy=Policy(threads=3, share=SMALL, thread_rows=50, thread_lists=1, long_slot=long, chunk=70)
+    )
     assert many.push(batch).windows.equals(one.push(batch).windows)  # sums to the last bit
     assert many.flush().windows.equals(one.flush().windows)
 

@@ -188,7 +188,13 @@ FEW_ROWS = {
     "shared_rows": 1,
     "chunk": 3,
 }
-FEW_ROWS |= {"piece": 3, "threads": 3, "thread_rows": 1, "share": Share(rows=2, turn=2, few_new=1, most_new=1, block=2)}
+FEW_ROWS |= {
+    "piece": 3,
+    "threads": 3,
+    "thread_rows": 1,
+    "thread_lists": 1,
+    "share": Share(rows=2, turn=2, few_new=1, most_new=1, block=2),
+}
 
 
 @share(15)
