@@ -19,7 +19,7 @@ from slicing.closing.wide import check_layout, widened
 from slicing.columns.sources import one_batch
 from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
-from slicing.lifecycle.fired import without_rows
+from slicing.lifecycle.fired import fired_before_rows
 from slicing.lifecycle.state import State
 from slicing.push import Pushed, advance, fire_by_hand, flush, push
 from slicing.pushes import marked
@@ -213,7 +213,7 @@ class Operator(TakesTurns):
             if marks is not None:
                 raise ValueError("marks of keys need the columns of the rows; push some first")
             self._advanced = waiting(self._advanced, plain_moment(watermark))
-            self._fired_at = without_rows(self.spec, self._fired_at)
+            self._fired_at = fired_before_rows(self.spec, self._fired_at)
             return self._nothing()
         upto = None if watermark is None else _advanced(self._now.plan, watermark)
         if marks is None:

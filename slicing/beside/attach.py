@@ -109,7 +109,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
         at, answers = answer_of_each(rows, results, name, window, given.schema)
         short = None
         if isinstance(window, RowCount) and makes(window) and min_rows is not None:
-            short = Short(rows, window, min_rows, given.schema, threads)
+            short = Short(rows, name, window, min_rows, given.schema, threads)
         for agg, column in names[name].items():
             found[column] = _beside(answers[agg], at, rows.count)
             found[column] = found[column] if short is None else short.put(found[column], agg)

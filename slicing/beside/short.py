@@ -43,19 +43,22 @@ def check(least: object, windows: Mapping[str, AnyWindow]) -> None:
 class Short:
     """The rows with at least ``least`` rows, but fewer than ``n``, up to them, and their answers."""
 
-    def __init__(self, rows: Rows, window: RowCount, least: int, given: pa.Schema, threads: int) -> None:
+    def __init__(self, rows: Rows, name: str, window: RowCount, least: int, given: pa.Schema, threads: int) -> None:
         rank = rows.rank(window.per_key, by_time=True)
         near = np.flatnonzero(rank < window.n - 1)
         enough = np.flatnonzero(rank[near] >= least - 1)
         self._at = near[enough] if rows.at is None else rows.at[near[enough]]
         place = free("place", {*rows.spec.columns(), *rows.spec.aggs})
-        batches = _chosen(rows, near, place, rank)
-        question = Question.of(_by_place(rows.spec, window, place))
-        short = Rows.of(question, batches)
-        fields = [*given, pa.field(place, pa.int64())]
-        self._found, self._answers = answer_of_each(
-            short, short.answered(question, threads), "w", question.spec.windows["w"], pa.schema(fields)
-        )
+        question = Question.of(_by_place(rows.spec, name, min(window.n, max(near.size, 1)), place))
+        short = Rows.of(question, _chosen(rows, near, place, rank))
+        try:
+            results = short.answered(question, threads)
+        except OverflowError as error:
+            said = str(error).partition(" in window ")[0]
+            raise OverflowError(
+                f"{said} in window {name!r} of a row with fewer than {window.n} rows; use on_overflow='null' or 'wrap'"
+            ) from None
+        self._found, self._answers = answer_of_each(short, results, name, question.spec.windows[name], given)
         self._enough, self._count = enough, short.count
 
     def put(self, column: pa.Array | pa.ChunkedArray, agg: str) -> pa.ChunkedArray:
@@ -77,9 +80,9 @@ def _together(*parts: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([*chain(*chunks)], parts[0].type)
 
 
-def _by_place(spec: Spec, window: RowCount, place: str) -> Spec:
+def _by_place(spec: Spec, name: str, rows: int, place: str) -> Spec:
     """The query of these rows, whose ranks are their times."""
-    return all_at_once(spec, time=place, windows={"w": per_row(window.n)}, sequence=None)
+    return all_at_once(spec, time=place, windows={name: per_row(rows)}, sequence=None)
 
 
 def _chosen(rows: Rows, near: Ints, place: str, rank: Ints) -> list[pa.RecordBatch]:

@@ -89,10 +89,13 @@ def _opened(
         in_microseconds = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
         found = _dataset(files, format, in_microseconds, system, base)
         schemas = _schemas(found, format)
-    if len(files) > 1:
-        found = _of_one_schema(found, schemas, columns)
     if format in text_files.SIGNS:
-        found = text_files.with_later_types(found, columns)
+        of_path = {file.path: file for file in found.get_fragments()}
+        schemas = {
+            path: text_files.with_later_types(of_path[path], own, found, columns) for path, own in schemas.items()
+        }
+    found = _of_one_schema(found, schemas, columns)
+    if format in text_files.SIGNS:
         text_files.check(found, columns)
     return found
 
@@ -170,9 +173,11 @@ def _of_one_schema(data: ds.Dataset, schemas: Mapping[str, pa.Schema], columns: 
             if at >= 0:
                 types.setdefault(schema.field(at).type, path)
         at = whole.get_field_index(column)
-        if len(types) > 1 and at >= 0:
+        if at >= 0 and types and [*types] != [whole.field(at).type]:
             type = _together(column, types, isinstance(data.format, ds.CsvFileFormat))
             whole = whole.set(at, whole.field(at).with_type(type))
+    if whole.equals(data.schema):
+        return data
     return ds.FileSystemDataset(list(data.get_fragments()), whole, data.format, data.filesystem)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slicing.columns import arrow_io
 from slicing.columns.dictionaries import widely_indexed
-from slicing.columns.typed import not_once, with_columns
+from slicing.columns.typed import NAMELESS, not_once, with_columns
 
 FAILS = (pa.ArrowException, TypeError, ValueError, OverflowError)  # raised if Arrow has no type for a column
 
@@ -40,9 +40,8 @@ def _wanted(frame: Any, wanted: Sequence[str]) -> list[pa.RecordBatch] | None:
         elif name in levels and name not in names:
             values = frame.index.get_level_values(name)
         else:
-            nameless = name not in names and levels == [None] and type(frame.index).__name__ != "RangeIndex"
-            how = f"; the index has no name: give it one with frame.rename_axis({name!r})" if nameless else ""
-            raise ValueError(not_once(name, names) + how)
+            nameless = levels == [None] and type(frame.index).__name__ == "DatetimeIndex"
+            raise ValueError(not_once(name, [*names, NAMELESS] if nameless else names))
         plain = isinstance(values.dtype, np.dtype) and values.dtype.kind in "iufbmM"
         held = values.values if plain else values.array  # what Arrow finds in the end: 15 -> 4 us, texts 24 -> 4
         known = plain or hasattr(held, "__arrow_array__")

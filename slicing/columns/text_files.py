@@ -41,34 +41,41 @@ def check(data: ds.FileSystemDataset, columns: Sequence[str]) -> None:
             raise ValueError(f"column {name!r} of {first} is not text in UTF-8; open it with its encoding, as in {how}")
 
 
-def with_later_types(data: ds.FileSystemDataset, columns: Sequence[str]) -> ds.FileSystemDataset:
-    """The files, where columns without a value in the first megabyte have the type of the first values after it."""
-    found, nulls = data.schema, [field.name for field in data.schema if pa.types.is_null(field.type)]
-    unknown = [name for name in nulls if not columns or name in columns]
-    for batch in itertools.chain(*(_as_text(file, data, unknown) for file in data.get_fragments() if unknown)):
+def with_later_types(
+    file: ds.FileFragment, schema: pa.Schema, data: ds.FileSystemDataset, columns: Sequence[str]
+) -> pa.Schema:
+    """The columns of a file, where those without a value in the first megabyte have the type of the first values after
+    it."""
+    unknown = [f.name for f in schema if pa.types.is_null(f.type) and (not columns or f.name in columns)]
+    for batch in _as_written(file, data, unknown) if unknown else ():
         for name in unknown:
-            type = _type_of(batch.column(name))
-            found = found.set(found.get_field_index(name), pa.field(name, type))
-        unknown = [name for name in unknown if pa.types.is_null(found.field(name).type)]
+            schema = schema.set(schema.get_field_index(name), pa.field(name, _type_of(batch.column(name))))
+        unknown = [name for name in unknown if pa.types.is_null(schema.field(name).type)]
         if not unknown:
             break
-    return ds.FileSystemDataset(list(data.get_fragments()), found, data.format, data.filesystem)
+    return schema
 
 
-def _as_text(file: ds.FileFragment, data: ds.FileSystemDataset, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Columns of a file as they are written."""
-    schema = pa.schema([(name, pa.string()) for name in columns])
-    texts = ds.dataset(file.path, format=data.format, filesystem=data.filesystem, schema=schema)
-    return iter(texts.to_batches(columns=columns))
+def _as_written(file: ds.FileFragment, data: ds.FileSystemDataset, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Columns of a file as bytes."""
+    schema = pa.schema([(name, pa.binary()) for name in columns])
+    written = ds.dataset(file.path, format=data.format, filesystem=data.filesystem, schema=schema)
+    return iter(written.to_batches(columns=columns))
 
 
-def _type_of(texts: pa.Array) -> pa.DataType:
-    """The type that Arrow finds in a column of text; null if it has no value."""
+def _type_of(written: pa.Array) -> pa.DataType:
+    """The type that Arrow finds in a column as it is written; null if it has no value."""
     from pyarrow import csv
 
-    written = pa.BufferOutputStream()
-    csv.write_csv(pa.table({"text": texts.unique()}), written)
-    return csv.read_csv(pa.BufferReader(written.getvalue())).schema.field(0).type
+    if not pc.any(pc.greater(pc.binary_length(written), 0)).as_py():
+        return pa.null()
+    try:
+        texts = written.unique().cast(pa.string())
+    except pa.ArrowInvalid:  # of another encoding, which ``check`` tells
+        return pa.binary()
+    lines = pa.BufferOutputStream()
+    csv.write_csv(pa.table({"text": texts}), lines)
+    return csv.read_csv(pa.BufferReader(lines.getvalue())).schema.field(0).type
 
 
 def as_others_read(batches: Iterable[pa.RecordBatch], data: ds.FileSystemDataset) -> Iterator[pa.RecordBatch]:
@@ -101,9 +108,10 @@ def _check_rounded(data: ds.FileSystemDataset, name: str) -> None:
     types are found (in the whole file, if that has no values); and those beyond 53 bits if the file has integers, and
     another file has not."""
     for file in data.get_fragments():
-        type = file.physical_schema.field(name).type
-        whole, later = pa.types.is_integer(type), pa.types.is_null(type)
-        for batch in itertools.islice(_as_text(file, data, [name]), None if whole or later else 1):
+        own = file.physical_schema
+        later = pa.types.is_null(own.field(name).type)
+        whole = pa.types.is_integer(with_later_types(file, own, data, [name]).field(name).type)
+        for batch in itertools.islice(_as_written(file, data, [name]), None if whole or later else 1):
             column = batch[name]
             numbers = map(int, column.filter(pc.match_substring_regex(column, _WHOLE)).to_pylist())
             wrong = next((n for n in numbers if not -_BEYOND <= n < _BEYOND or (whole and abs(n) > _EXACT)), None)

@@ -151,11 +151,17 @@ def in_result_type(column: pa.Array) -> pa.Array:
     return column if column.type == type else column.cast(type)
 
 
+NAMELESS = "__index_level_0__"  # pyarrow's name for the index of a pandas frame that has none
+
+
 def not_once(name: str, names: Sequence[str], data: str = "the data") -> str:
     """The error text for a column that is missing in the data, or occurs several times."""
     found = list(names).count(name)
     said = f"column {name!r} {f'occurs {found} times' if found else 'is missing'} in {data}; "
-    said += f"its columns are {', '.join(names)}" if names else "it has no columns"
+    own = [known for known in names if known != NAMELESS]
+    said += f"its columns are {', '.join(own)}" if own else "it has no columns"
+    if not found and len(own) < len(names):
+        return f"{said}; if you mean its index, give that a name with frame.rename_axis({name!r})"
     if not found and name == "*":
         return f"{said}; rows are counted by sl.count(), without a column"
     if not found and "," in name and {part.strip() for part in name.split(",")} <= set(names):

@@ -77,7 +77,7 @@ def _asked(fired_at: dict[str, int], name: str, trigger: EveryProcessingTime) ->
     return fired_at | {name: now}, since is not None and since <= now  # a clock that was set back starts again
 
 
-def without_rows(spec: Spec, fired_at: dict[str, int]) -> dict[str, int]:
+def fired_before_rows(spec: Spec, fired_at: dict[str, int]) -> dict[str, int]:
     """When a clock last fired each window, after an ``advance`` before the first push."""
     for name, trigger in spec.triggers().items():
         for part in trigger.parts():

@@ -45,6 +45,8 @@ class Trigger:
                 "windows of their own: trigger={'a': ..., 'b': ...}"
             )
         parts = tuple(dict.fromkeys((*self.parts(), *other.parts())))
+        if len({part.clock for part in parts if isinstance(part, EveryProcessingTime)}) > 1:
+            raise ValueError(f"the triggers of a window read one clock; got several in {self!r} | {other!r}")
         return AnyOf(parts) if len(parts) > 1 else self
 
     def parts(self) -> tuple[Trigger, ...]:
@@ -330,7 +332,7 @@ def every_processing_time(span: object, clock: Callable[[], int] | None = None) 
     """Emit a pane of every open window with new rows when the clock is ``span`` after the last firing.
 
     The first push or ``advance`` starts the clock; each later push or ``advance`` reads it. A clock that is set back
-    starts again. Of several clocks of a window the shortest span counts. In process only: if Spark repeats a batch, the
+    starts again. Of several spans of a window, the shortest counts. In process only: if Spark repeats a batch, the
     clock shows another time.
 
     Parameters

@@ -97,7 +97,7 @@ def output(
     filled = _filled(state) if plan.fill else END
     runs = _open_runs(state) if plan.session_gaps else ()
     takes_back = plan.session_gaps and plan.spec.trigger is not None and plan.spec.emit == "changes"
-    shown = [(part.reported, part.row_panes) for part in (state, *state.groups)] if takes_back else ()
+    shown = [(state.reported, state.row_panes)] if takes_back else ()
     reach = Reach(plan, reached, runs, shown, filled)
     return Output(windows, late, Stats(counted.counts | held), watermark, reach)
 

@@ -330,8 +330,12 @@ def test_no_rows_of_extension_types_inside_of_structs() -> None:
 def test_an_index_without_a_name_is_told() -> None:
     frame = pd.DataFrame({"v": [1, 2]}, index=pd.date_range("2026-03-01", periods=2))
     spec = sl.Spec("ts", {"w": sl.whole()}, {"n": sl.count()})
-    with pytest.raises(ValueError, match=r"the index has no name: give it one with frame.rename_axis\('ts'\)"):
-        sl.aggregate(frame, spec)
+    told = r"its columns are v; if you mean its index, give that a name with frame.rename_axis\('ts'\)"
+    for ask in (sl.aggregate, sl.attach):
+        with pytest.raises(ValueError, match=told):
+            ask(frame, spec)
+    with pytest.raises(ValueError, match=told.replace("are v", "are v, k")):
+        sl.join(frame.assign(k=1), frame.assign(k=1), on="k", time="ts", within=(5, 0))
     assert sl.aggregate(frame.rename_axis("ts"), spec)["n"].to_pylist() == [2]
     with pytest.raises(ValueError, match=r"its columns are v$"):
         sl.aggregate(frame.reset_index(drop=True), spec)

@@ -474,6 +474,37 @@ def test_a_csv_column_without_values_in_the_first_megabyte(name, files, tmp_path
         assert found["m"].to_pylist() == [most]
 
 
+def later(path, *values):
+    """A CSV file whose last column has values only after the first megabyte."""
+    rows = [f"{t},{'some text' * 20}," for t in range(10_000)]
+    rows += [f"{10_000 + t},u,{value}" for t, value in enumerate(values)]
+    path.write_text("\n".join(["t,u,v", *rows, ""]), encoding="latin1")
+    assert path.stat().st_size > 1 << 20
+
+
+@pytest.mark.parametrize("name", ["a.csv", "day=7/a.csv"])
+def test_later_types_go_together_over_files(name, tmp_path):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    for a, b, found in (("1", "1.5", [1.0, 1.5]), ("1.5", "2", [1.5, 2.0]), ("7", "x", ["7", "x"])):
+        later(tmp_path / name, a)
+        later(tmp_path / "b.csv", b)
+        assert values_of([tmp_path / name, tmp_path / "b.csv"]) == found
+        (tmp_path / "b.csv").write_text(f"t,u,v\n20000,u,{b}\n")
+        assert values_of([tmp_path / name, tmp_path / "b.csv"]) == found
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+    assert values_of(tmp_path / "a.csv.gz") == [7]
+
+
+def test_later_values_are_told_as_early_ones_are(tmp_path):
+    later(tmp_path / "a.csv", "1.5")
+    later(tmp_path / "b.csv", 2**53 + 1)
+    with pytest.raises(ValueError, match=r"column 'v' of .*b\.csv has whole numbers beyond 53 bits, such as 90071992"):
+        values_of([tmp_path / "a.csv", tmp_path / "b.csv"])
+    later(tmp_path / "c.csv", "caf\u00e9")
+    with pytest.raises(ValueError, match=r"column 'v' of .*c\.csv is not text in UTF-8; .*encoding='latin1'"):
+        values_of(tmp_path / "c.csv")
+
+
 def test_later_whole_numbers_beyond_64_bits_are_not_rounded(tmp_path):
     rows = [f"{t},{'some text' * 20},{id}" for id in ("", 2**63) for t in range(10_000)]
     (tmp_path / "a.csv").write_text("\n".join(["t,u,id", *rows, ""]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import njit
 
 from slicing.columns.arrow_out import MANY_ROWS, steps
 from slicing.kernels.write import MANY, count_on
@@ -16,6 +17,12 @@ def test_numbers_count_on(size: int, low: int, step: int) -> None:
     count_on(np.int64(low), np.int64(step), out[1:-1])  # not at the beginning of a cache line
     assert out[0] == out[-1] == -1
     assert np.array_equal(out[1:-1], low + np.arange(size) * step)
+
+
+def test_many_numbers_are_stored_past_the_caches() -> None:
+    kernel = njit(count_on.py_func)
+    kernel(np.int64(0), np.int64(1), np.empty(3, np.int64))
+    assert "!nontemporal" in "".join(kernel.inspect_llvm().values())
 
 
 @pytest.mark.parametrize("size", [0, 5, MANY_ROWS - 1, MANY_ROWS, MANY])

@@ -3,6 +3,7 @@
 import os
 import random
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -464,3 +465,16 @@ def test_infinities_beside_nulls_warn_of_nothing(window):
         warnings.simplefilter("error")
         found = sl.aggregate(rows, sl.Spec("t", {"w": window}, {"s": sl.std("v"), "m": sl.mean("v")}))
     assert found["s"].to_pylist()[-1] in (None, pytest.approx(2**0.5))
+
+
+def test_rows_short_of_a_window_that_do_not_fit_are_told_by_its_name():
+    table = pa.table({"t": [1, 10, 19], "v": [2**62, 2**62, 1]})
+    spec = sl.Spec("t", {"w": sl.tumbling(9), "last": sl.rows(2**62 - 1, every=1)}, {"s": sl.sum("v")})
+    told = (
+        r"sl.sum\('v'\) .* does not fit int64 in window 'last' of a row with fewer than 4611686018427387903 rows; use"
+    )
+    with pytest.raises(OverflowError, match=told):
+        sl.attach(table, spec, min_rows=1)
+    found = sl.attach(table, replace(spec, on_overflow="null"), min_rows=2)
+    assert found["s_last"].to_pylist() == [None, None, None]
+    assert sl.attach(table.slice(1), spec, min_rows=2)["s_last"].to_pylist() == [None, 2**62 + 1]

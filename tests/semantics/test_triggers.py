@@ -1128,6 +1128,12 @@ def test_a_clock_that_is_set_back_starts_again() -> None:
     assert found == [0, 0, 1, 0, 0, 1, 0, 1]
 
 
+def test_a_window_has_one_clock() -> None:
+    with pytest.raises(ValueError, match="the triggers of a window read one clock; got several"):
+        _ = sl.every_processing_time("5s", clock=lambda: 0) | sl.every_processing_time("7s", clock=lambda: 0)
+    assert len((Clock.trigger | sl.every_processing_time("7us", clock=Clock.trigger.clock)).parts()) == 2
+
+
 def test_an_advance_before_the_first_push_starts_the_clock() -> None:
     spec = sl.Spec("t", {"w": sl.tumbling(1000)}, {"n": sl.count()}, emit="updates", watermark=sl.manual())
     for Clock.now, wanted in ((4, 0), (5, 1), (11, 1)):
