@@ -43,16 +43,24 @@ def has_halves(type: pa.DataType) -> bool:
 
 def _recoded(pieces: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
     """The pieces joined, with a dictionary that is made anew; in the given order, if the values have one."""
-    type, values = pieces[0].type, pa.concat_arrays([piece.dictionary_decode() for piece in pieces])
+    type, words = pieces[0].type, [_without_views(piece.dictionary) for piece in pieces]
+    values = pa.concat_arrays([own.take(piece.indices) for own, piece in zip(words, pieces, strict=True)])
     if type.ordered:
-        order = pieces[0].dictionary.drop_null()
-        if not all(piece.dictionary.drop_null().equals(order) for piece in pieces):
+        order = words[0].drop_null()
+        if not all(own.drop_null().equals(order) for own in words):
             raise TooManyValues(f"has type {type}, and its pieces have other values or another order")
-        return pa.DictionaryArray.from_arrays(pc.index_in(values, order).cast(type.index_type), order, ordered=True)
+        numbers = pc.index_in(values, order).cast(type.index_type)
+        return pa.DictionaryArray.from_arrays(numbers, order.cast(type.value_type), ordered=True)
     whole = encoded(values)
     if len(whole.dictionary) > room_of(type):
         raise TooManyValues(f"has {len(whole.dictionary):,} different values, and type {type} numbers {room_of(type)}")
     return pa.DictionaryArray.from_arrays(whole.indices.cast(type.index_type), whole.dictionary.cast(type.value_type))
+
+
+def _without_views(values: pa.Array) -> pa.Array:
+    """The values in a type that Arrow can take and join."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(values.type)
+    return values if plain is None else values.cast(plain)
 
 
 def encoded(values: pa.Array) -> pa.DictionaryArray:

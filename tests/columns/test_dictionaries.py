@@ -4,6 +4,7 @@ import datetime
 from decimal import Decimal
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -333,3 +334,30 @@ def test_halves_that_arrow_joins_to_their_bits():
     op.push_left(data.slice(0, 3))
     op.push_left(data.slice(3))
     assert op.push_right(data.slice(2, 1).select(["t", "k"])).rows["v"].to_pylist() == values
+
+
+@pytest.mark.parametrize("type", [pa.string(), pa.string_view(), pa.binary_view()], ids=str)
+def test_small_batches_with_nulls_in_dictionaries_are_joined(type: pa.DataType) -> None:
+    def batch(at: int) -> pa.RecordBatch:
+        words = pa.array([f"c{at}", "b", None]).cast(type)
+        places = pa.array(np.arange(at, at + 30) % 3, pa.int8())
+        return pa.record_batch({"t": np.arange(at, at + 30), "v": pa.DictionaryArray.from_arrays(places, words)})
+
+    batches = [batch(at) for at in (0, 30, 60)]
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count("v"), "last": sl.last("v")})
+    found = sl.aggregate(batches, spec)
+    alone = [sl.aggregate(one, spec) for one in batches]
+    assert found["n"].to_pylist() == [n for one in alone for n in one["n"].to_pylist()]
+    assert found["last"].to_pylist() == [last for one in alone for last in one["last"].to_pylist()]
+    assert (
+        sl.Operator(spec).push(pa.Table.from_batches(batches)).windows["n"].to_pylist() == found["n"].to_pylist()[:-1]
+    )
+
+
+def test_frames_with_enums_that_differ_are_pushed_one_by_one() -> None:
+    def frame(first: int) -> pl.DataFrame:
+        words = [f"c{first + at:03}" for at in range(200)]
+        return pl.DataFrame({"t": range(first, first + 200), "e": pl.Series(words, dtype=pl.Enum(words))})
+
+    spec = sl.Spec("t", {"w": sl.tumbling(100)}, {"n": sl.count_distinct("e")})
+    assert sl.aggregate([frame(0), frame(200), frame(400)], spec)["n"].to_pylist() == [100] * 6
