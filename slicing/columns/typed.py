@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
 from slicing.columns.lazy import lazy
-from slicing.columns.values import compared, plain, result_type
+from slicing.columns.values import cast, compared, plain, result_type
 
 
 class Columns:
@@ -148,7 +148,7 @@ def in_result_type(column: pa.Array) -> pa.Array:
     if column.type != type and pa.types.is_dictionary(type):
         values = column.dictionary.cast(type.value_type)
         return pa.DictionaryArray.from_arrays(column.indices, values, ordered=type.ordered)
-    return column if column.type == type else column.cast(type)
+    return column if column.type == type else cast(column, type)
 
 
 NAMELESS = "__index_level_0__"  # pyarrow's name for the index of a pandas frame that has none

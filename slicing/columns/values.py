@@ -97,7 +97,35 @@ def plain(column: pa.Array) -> pa.Array:
         return pa.DictionaryArray.from_arrays(column.indices, values)
     if pa.types.is_run_end_encoded(type):
         return plain(pc.run_end_decode(column))
-    return column if storable(type) == type else column.cast(storable(type))
+    return column if storable(type) == type else cast(column, storable(type))
+
+
+def cast(column: pa.Array, type: pa.DataType) -> pa.Array:
+    """``column.cast(type)``. Arrow itself cannot cast dictionaries of views inside of structs and lists."""
+    try:
+        return column.cast(type)
+    except pa.ArrowNotImplementedError:
+        if not pa.types.is_nested(type):
+            raise
+    return _cast_by_parts(column, type)
+
+
+def _cast_by_parts(column: pa.Array, type: pa.DataType) -> pa.Array:
+    if column.type == type or not pa.types.is_nested(type):
+        coded = column.type != type and pa.types.is_dictionary(column.type)
+        return column.dictionary.cast(type).take(column.indices) if coded else column.cast(type)
+    null = column.is_null()
+    if pa.types.is_struct(type):
+        parts = [_cast_by_parts(column.field(at), field.type) for at, field in enumerate(type)]
+        return pa.StructArray.from_arrays(parts, fields=list(type), mask=null)
+    if pa.types.is_fixed_size_list(type):
+        values = column.values.slice(column.offset * type.list_size, len(column) * type.list_size)
+        return pa.FixedSizeListArray.from_arrays(_cast_by_parts(values, type.value_type), type=type, mask=null)
+    sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    large = pa.types.is_large_list(type)
+    ends = array_of(np.append(0, np.cumsum(sizes)).astype(np.int64 if large else np.int32))
+    values = _cast_by_parts(column.flatten(), type.value_type)
+    return (pa.LargeListArray if large else pa.ListArray).from_arrays(ends, values, type=type, mask=null)
 
 
 def is_plain(type: pa.DataType) -> bool:

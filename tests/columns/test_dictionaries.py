@@ -361,3 +361,23 @@ def test_frames_with_enums_that_differ_are_pushed_one_by_one() -> None:
 
     spec = sl.Spec("t", {"w": sl.tumbling(100)}, {"n": sl.count_distinct("e")})
     assert sl.aggregate([frame(0), frame(200), frame(400)], spec)["n"].to_pylist() == [100] * 6
+
+
+@pytest.mark.parametrize("part", [pl.Categorical, pl.Enum(["x", "longer than twelve bytes"])], ids=str)
+@pytest.mark.parametrize("kind", ["struct", "list", "array", "list of structs"])
+def test_categories_inside_of_structs_and_lists(kind: str, part: pl.DataType) -> None:
+    words = ["x", "longer than twelve bytes", None]
+    made = {
+        "struct": ([{"a": word, "b": 1} for word in words] + [None], pl.Struct({"a": part, "b": pl.Int64})),
+        "list": ([words, [], ["x"], None], pl.List(part)),
+        "array": ([words[:2], ["x", None], ["x", "x"], None], pl.Array(part, 2)),
+        "list of structs": ([[{"a": "x"}, {"a": None}], [], None, [None]], pl.List(pl.Struct({"a": part}))),
+    }
+    values, type = made[kind]
+    data = pl.DataFrame({"t": range(40), "s": pl.Series(values * 10, dtype=type)})
+    for some in (data, data.slice(3, 30), pl.concat([data.slice(0, 5), data.slice(5)], rechunk=False)):
+        wanted = [value for value in some["s"].to_list() if value is not None]
+        found = sl.aggregate(some, sl.Spec("t", {"w": sl.whole()}, {"all": sl.collect("s")}))["all"].to_pylist()
+        assert found == [wanted]
+        joined = sl.join(some, some.select("t"), on=[], time="t", within=(0, 0))
+        assert joined["s"].to_pylist() == sl.union([some])["s"].to_pylist() == some["s"].to_list()
