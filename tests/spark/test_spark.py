@@ -49,7 +49,6 @@ from spark_udfs import (
 from spark_udfs.files import Csv, Reading, read
 from spark_udfs.local import session
 from spark_udfs.placed import by_hash, by_place
-from spark_udfs.plans import check_names
 from spark_udfs.stages import STATS
 
 SECOND = 1_000_000
@@ -224,8 +223,6 @@ def test_columns_that_spark_reads_otherwise_are_refused(spark: SparkSession) -> 
             window_features(others.drop("y"), rows, asked, partitions=1)
     with pytest.raises(ValueError, match="the result would have the columns 't' and 'T', which Spark does not tell ap"):
         query(T=sl.count())
-    with pytest.raises(ValueError, match="column '__slicing_stats' has the name of a column that streams add"):
-        check_names(["window", STATS, "n", STATS], by_case=True)
     assert query(by="d", n=sl.count()).count() == 1
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
@@ -738,7 +735,7 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
     twice = frame.select("*", sf.lit(1).alias("v"))
     with pytest.raises(ValueError, match="column 'v' occurs 2 times in the data; its columns are ts, k, v, v"):
         window_aggregate(twice, SPEC, "state", 2)
-    with pytest.raises(ValueError, match="the result would have the columns '__slicing_stats' and '__slicing_stats'"):
+    with pytest.raises(ValueError, match="column '__slicing_stats' has the name of a column that streams add"):
         window_aggregate(frame, sl.Spec("ts", {"t": sl.tumbling("1s")}, {STATS: sl.count()}), "state", 2)
     with pytest.raises(ValueError, match=r"sl.manual\(\) would close nothing: a streaming query has no advance"):
         by_hand = sl.Spec("ts", {"t": sl.tumbling("1s")}, {"n": sl.count()}, watermark=sl.manual())
