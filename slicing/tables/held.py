@@ -47,14 +47,15 @@ def windows_of(operator: Operator, held: Sequence[pa.RecordBatch]) -> pa.Table:
     """All windows of the rows, by an operator that has seen no rows."""
     policy = operator._policy
     plan = Plan.of(operator.spec, held[0].schema, policy=policy)
-    found = _periods(operator, plan, held) if policy.threads > 1 else []
+    density = _Density(operator, max(held, key=len))
+    found = _periods(plan, held, density) if policy.threads > 1 else []
     if found:
         alone = partial(Operator, operator.spec, policy=replace(policy, threads=1))
         try:
             return pa.concat_tables(_of_periods(plan, found, alone))
         except Exception:  # what is wrong with a row is told by its place among all rows
             pass
-    return _of_rows(operator, held, lambda: True)
+    return _of_rows(operator, held, lambda: True, density)
 
 
 def tell_end(operator: Operator, rows: pa.RecordBatch) -> None:
@@ -68,8 +69,10 @@ def tell_end(operator: Operator, rows: pa.RecordBatch) -> None:
         operator._upto = LIMIT
 
 
-def _of_rows(operator: Operator, held: Sequence[pa.RecordBatch], goes_on: Callable[[], bool]) -> pa.Table:
-    closed = _piece_by_piece(operator, held, goes_on)
+def _of_rows(
+    operator: Operator, held: Sequence[pa.RecordBatch], goes_on: Callable[[], bool], density: _Density
+) -> pa.Table:
+    closed = _piece_by_piece(operator, held, goes_on, density)
     windows = operator.flush().windows
     closed = [some for some in closed if some.num_rows]
     return pa.concat_tables([*closed, windows]) if closed else windows
@@ -99,7 +102,9 @@ def _of_periods(plan: Plan, periods: list[_Period], operator: Callable[[], Opera
 
     def windows(period: _Period) -> pa.Table:
         try:
-            return period.of(plan, _of_rows(operator(), period.rows, lambda: not failed))
+            alone = operator()
+            density = _Density(alone, max(period.rows, key=len))
+            return period.of(plan, _of_rows(alone, period.rows, lambda: not failed, density))
         except BaseException:
             failed.append(period)
             raise
@@ -107,7 +112,7 @@ def _of_periods(plan: Plan, periods: list[_Period], operator: Callable[[], Opera
     return side_by_side(windows, periods)
 
 
-def _periods(operator: Operator, plan: Plan, held: Sequence[pa.RecordBatch]) -> list[_Period]:
+def _periods(plan: Plan, held: Sequence[pa.RecordBatch], density: _Density) -> list[_Period]:
     """A period for each thread. None if the windows depend on more than the rows between two times, or if it does not
     pay: if few threads share few cells (then they share the rows of each push), or if many rows would be in two
     periods."""
@@ -116,7 +121,7 @@ def _periods(operator: Operator, plan: Plan, held: Sequence[pa.RecordBatch]) -> 
     if count < 2 or not _are_apart(plan):
         return []
     many = plan.spec.by and count >= MANY_THREADS
-    if not many and not _has_many_cells(operator, plan, max(held, key=len).slice(0, PROBED)):
+    if not many and not _has_lists(plan) and density.cells_a_row(PROBED) * FEW_ROWS <= 1:
         return []
     times = [_times(plan, batch) for batch in held]
     known = [some for some, batch in zip(times, held, strict=True) if some is not None and some.size == len(batch)]
@@ -143,10 +148,6 @@ def _are_apart(plan: Plan) -> bool:
         return False
     parts = [part for formula in spec.aggs.values() for part in formula.parts()]
     return not any(part.user is not None or part.function in APPROXIMATE for part in parts)
-
-
-def _has_many_cells(operator: Operator, plan: Plan, first: pa.RecordBatch) -> bool:
-    return _has_lists(plan) or _cells_of(operator, first) * FEW_ROWS > len(first)
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,9 @@ class _Blocks:
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
 
-def _piece_by_piece(operator: Operator, held: Sequence[pa.RecordBatch], goes_on: Callable[[], bool]) -> list[pa.Table]:
+def _piece_by_piece(
+    operator: Operator, held: Sequence[pa.RecordBatch], goes_on: Callable[[], bool], density: _Density
+) -> list[pa.Table]:
     """Push rows that are all in memory, some at a time while it ``goes_on``. Their order tells which windows no later
     row belongs to, so windows close on the way if that pays. Returns the windows closed so far.
 
@@ -238,7 +241,7 @@ def _piece_by_piece(operator: Operator, held: Sequence[pa.RecordBatch], goes_on:
     kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
     """
     rows, closed = operator._policy.push_rows, list[pa.Table]()
-    if _may_pay(operator, max(held, key=len).slice(0, FIRST_ROWS)):
+    if _may_pay(operator, max(held, key=len).slice(0, FIRST_ROWS), density):
         plan = Plan.of(operator.spec, held[0].schema, policy=operator._policy)
         pieces = list(_pieces(plan, held, rows)) if _end_slices(plan, held, rows) else []
         until = _least_to_come(plan, pieces)
@@ -302,15 +305,14 @@ def _first_from(times: Ints, edge: int) -> int | None:
     return None
 
 
-def _may_pay(operator: Operator, first: pa.RecordBatch) -> bool:
-    """Whether it is worth looking at more than the first rows: rows have to be sorted, or there are many results. A
-    separate operator counts results, so that a user's functions see each row once."""
+def _may_pay(operator: Operator, first: pa.RecordBatch, density: _Density) -> bool:
+    """Whether it is worth looking at more than the first rows: rows have to be sorted, or there are many results."""
     plan = Plan.of(operator.spec, first.schema, policy=operator._policy)
     if not _gives_in_order(plan):
         return False
     if plan.keeps_rows:
         return _sorts_rows(plan, first)
-    return _lists_are_windows(plan) or _cells_of(operator, first) * DENSE > len(first)
+    return _lists_are_windows(plan) or density.cells_a_row(FIRST_ROWS) * DENSE > 1
 
 
 def _lists_are_windows(plan: Plan) -> bool:
@@ -323,12 +325,24 @@ def _has_lists(plan: Plan) -> bool:
     return any(not isinstance(lane.kind, int) for lane in plan.lanes)
 
 
-def _cells_of(operator: Operator, rows: pa.RecordBatch) -> int:
-    """How many cells some rows have."""
-    counts: FrozenMap[Formula] = FrozenMap(dict.fromkeys(operator.spec.aggs, count()))
-    looked = Operator(replace(operator.spec, aggs=counts), policy=operator._policy)
-    looked.push(rows)
-    return 0 if looked._state is None else len(looked._state.store)
+class _Density:
+    """How many cells the first rows of a batch have. A separate operator counts them, so that a user's functions see
+    each row once."""
+
+    def __init__(self, operator: Operator, batch: pa.RecordBatch) -> None:
+        self._operator, self._batch = operator, batch
+        self._known: float | None = None
+
+    def cells_a_row(self, rows: int) -> float:
+        """Cells a row, of so many rows or of those that were counted before."""
+        if self._known is None:
+            spec, some = self._operator.spec, self._batch.slice(0, rows)
+            counts: FrozenMap[Formula] = FrozenMap(dict.fromkeys(spec.aggs, count()))
+            looked = Operator(replace(spec, aggs=counts), policy=replace(self._operator._policy, threads=1))
+            looked.push(some)
+            cells = 0 if looked._state is None else len(looked._state.store)
+            self._known = cells / max(len(some), 1)
+        return self._known
 
 
 def _gives_in_order(plan: Plan) -> bool:
