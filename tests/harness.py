@@ -616,6 +616,7 @@ def policy_for(case: Case, **told: object) -> Policy:
         head_most=8 if size % 7 == 0 else Policy.head_most,
         fused_cells=size % 3,  # slices fuse as they do where there are many
         straight=size % 4 > 0,  # as they come, or through the ordinary stages
+        selected=size % 2 * 256,  # medians select from values as they came, or from sorted ones
         numpy_cuts=8 * (size % 3),  # rows are cut by numpy or by a kernel
         slices_together=4 * (size % 5),  # of runs, or run by run
         **tree | apart | packed | told,

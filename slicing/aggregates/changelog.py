@@ -25,7 +25,8 @@ from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.udaf import UserWords
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
-from slicing.cells.lists import COUNTED, EARLIEST, NETTED, ListKind, Lists, Picked, rows_of
+from slicing.cells.list_kinds import COUNTED, EARLIEST, NETTED, ListKind, rows_of
+from slicing.cells.lists import Lists, Picked
 from slicing.columns.values import TOP, ValueType
 from slicing.kernels import combine as kinds
 from slicing.kernels.net import net_moments, net_products, net_sums

@@ -16,31 +16,28 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, Types, column_named, columns_of, define
 from slicing.aggregates.arithmetic import Lowered
-from slicing.aggregates.over_lists import VISITS_OF_LARGEST, Windows, list_array, ranked
+from slicing.aggregates.over_lists import Selecting, Windows, list_array
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
-from slicing.cells.lists import (
+from slicing.cells.list_kinds import (
     COUNTED,
     EARLIEST,
     Bounded,
     ListKind,
-    Lists,
-    Picked,
     best,
     earliest,
     first_rows_of,
     in_order,
-    interleaved,
     rows_of,
     sampled,
 )
+from slicing.cells.lists import Lists, Picked, interleaved
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.order import order_by
 from slicing.columns.pools import comparable
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
-from slicing.kernels import marked
 from slicing.kernels.lists import copied
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.arrays import Floats, Ints
@@ -52,19 +49,20 @@ def _lane(agg: Aggregate, kind: ListKind, form: str = "low") -> Lane:
     return Lane(kind, (Feed(agg.value_column, form),), agg.flag)
 
 
-def quantiles(block: Block, q: float | None, floats: Callable[[Ints, Windows], Floats], has_nan: bool) -> Lowered:
-    """The quantile ``q`` of each window (None: the median); ``floats`` converts words of windows to numbers."""
-    windows = Picked.shared(block, Windows)
+def quantiles(
+    windows: Windows | Selecting, q: float | None, floats: Callable[[Ints], Floats], has_nan: bool
+) -> Lowered:
+    """The quantile ``q`` of each window (None: the median); ``floats`` converts words, one a window, to numbers."""
     at = (0.5 if q is None else q) * (windows.count - 1)
     low = np.floor(at).astype(np.int64)
     share = at - low
-    words = ranked(windows, low, low + (share > 0))
-    below, above = (floats(np.ascontiguousarray(w), windows) for w in words.T)
+    words = windows.ranked(low, low + (share > 0))
+    below, above = (floats(np.ascontiguousarray(w)) for w in words.T)
     numbers = np.full(windows.size, np.nan)
     numbers[windows.place] = _between(below, above, None if q is None else share)
     if has_nan and windows.value.max(initial=0) == v.TOP:  # NaN is the largest word
         last = windows.count - 1
-        numbers[windows.place[ranked(windows, last, last)[:, 0] == v.TOP]] = np.nan
+        numbers[windows.place[windows.ranked(last, last)[:, 0] == v.TOP]] = np.nan
     empty = ~windows.filled
     return Lowered(array_of(numbers, empty), None)
 
@@ -73,7 +71,8 @@ def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
         pool = pools.get(agg.value_column)
         q, has_nan = dict(agg.options).get("q"), value.family == FLOAT
-        return quantiles(b[0], q, lambda words, _: value.floats(value.array(words, None, pool)), has_nan)
+        windows = Picked.shared(b[0], Windows.of)
+        return quantiles(windows, q, lambda words: value.floats(value.array(words, None, pool)), has_nan)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.float64(), lower)
 
@@ -91,12 +90,8 @@ def _between(a: Floats, b: Floats, share: Floats | None) -> Floats:
 
 def _count_distinct(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = Picked.shared(b[0], Windows)
-        out = windows.at[windows.last] - windows.at[windows.first]  # all values of a slice differ
-        if (windows.last > windows.first + 1).any():
-            number, n = windows.number()
-            k.distinct(windows.first, windows.last, windows.at, number, np.zeros(n, np.int64), out)
-        return Lowered(array_of(windows.spread(out)), None)
+        windows = Picked.shared(b[0], Windows.of)
+        return Lowered(array_of(windows.spread(windows.distinct())), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.int64(), lower)
 
@@ -144,17 +139,8 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         return _top_rows(agg, wanted, types)
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = Picked.shared(b[0], Windows)
-        at = np.empty(windows.first.size + 1, np.int64)
-        out = np.empty(int(np.minimum(windows.count, wanted).sum()), np.int64)
-        ends = windows.first, windows.last, windows.at
-        if windows.visits_more(VISITS_OF_LARGEST):
-            values, rank, counts = windows.ranks()
-            nan = values.size - 1 if value.family == FLOAT and values[-1] == v.TOP else -1
-            marked.largest_ranked(*ends, rank, windows.before, np.int64(wanted), np.int64(nan), *counts, at, out)
-            out = values[out[: at[-1]]]
-        else:
-            k.largest(*ends, windows.value, windows.before, np.int64(wanted), value.family == FLOAT, at, out)
+        windows = Picked.shared(b[0], Windows.of)
+        at, out = windows.largest(wanted, value.family == FLOAT)
         return Lowered(windows.lists(at, out, value, pools.get(agg.value_column)), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)

@@ -1,17 +1,19 @@
-"""Windows over the sorted values of slices: the lists of each window, values as numbers, values by rank.
+"""Windows over the values of slices: the lists of each window, values as numbers, values by rank, the largest values.
 
-Overlapping windows share the sorting and the counting.
+Overlapping windows share the sorting and the counting (:class:`Windows`). Windows of one cell each select from values
+that nobody sorted (:class:`Selecting`).
 """
 
 from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.cells.lists import Picked
+from slicing.cells.lists import Loose, Picked
 from slicing.columns import values as v
 from slicing.columns.order import numbered, sorting
 from slicing.columns.values import ValueType
@@ -27,7 +29,30 @@ IN_CACHE = 1 << 20  # with more values, sorting costs more: 6 M, 1 visit 1.2 -> 
 VISITS_OF_LARGEST = 4  # likewise, for the largest values: 1 visit 2.3 -> 4.7 ms, 6 visits 13 -> 6
 
 
-class Windows:
+class _Filled:
+    """The windows of a lane that have values."""
+
+    size: int  # the number of all windows
+    filled: Mask  # whether a window has values
+    place: Ints  # the windows that have values
+
+    def spread(self, words: Ints) -> Ints:
+        """One word for each window, from the words of the windows that have values."""
+        out = np.zeros(self.size, np.int64)
+        out[self.place] = words
+        return out
+
+    def lists(self, at: Ints, words: Ints, value: ValueType, pool: pa.Array | None) -> pa.Array:
+        """One list for each window; null if it has no values."""
+        sizes = np.diff(at)
+        starts = np.append(0, np.cumsum(self.spread(sizes)))
+        moved = np.empty(words.size, np.int64)
+        target = np.repeat(starts[self.place] - at[:-1], sizes) + np.arange(words.size)
+        moved[target] = words
+        return list_array(starts, value.array(moved, None, pool), ~self.filled)
+
+
+class Windows(_Filled):
     """The windows of a lane that have values, in an order in which neighbours overlap if windows do."""
 
     def __init__(self, block: Picked) -> None:
@@ -48,6 +73,14 @@ class Windows:
         self.value = np.ascontiguousarray(lists.items[:, 0])
         self._number: tuple[Ints, int] | None = None
         self._ranks: list[tuple[Ints, Ints]] = []  # shared by selections
+
+    @staticmethod
+    def of(block: Picked) -> Windows | Selecting:
+        """Windows of sorted values, unless no window needs them sorted."""
+        lists = block.lists
+        if isinstance(lists, Loose) and lists.is_loose and not (block.last - block.first > 1).any():
+            return Selecting(block, lists)
+        return Windows(block)
 
     def some(self, which: Ints) -> Windows:
         """A selection of the windows, over the same lists."""
@@ -97,20 +130,107 @@ class Windows:
         counts = np.zeros(0 if self.before[-1] == values.size else values.size + 1, np.int64)
         return values, rank, [counts, *words]
 
-    def spread(self, words: Ints) -> Ints:
-        """One word for each window, from the words of the windows that have values."""
-        out = np.zeros(self.size, np.int64)
-        out[self.place] = words
+    def ranked(self, low: Ints, high: Ints) -> Ints:
+        """The values of the rows with ranks ``low`` and ``high`` (equal or the next) of each window, by ascending
+        value."""
+        items = self.at[self.last] - self.at[self.first]
+        room, weight = np.empty((2, 2 * int(items.max(initial=0)) + 1), np.int64)  # cells enter before others leave
+        lists = self.at, self.value, self.before
+        small = items <= k.SMALL
+        if small.all():
+            out = np.empty((low.size, 2), np.int64)
+            k.select_small(self.first, self.last, low, high, *lists, room, weight, out)
+            return out
+        if small.any():
+            out = np.empty((low.size, 2), np.int64)
+            for which in (np.flatnonzero(small), np.flatnonzero(~small)):
+                out[which] = self.some(which).ranked(low[which], high[which])
+            return out
+        if self.visits_more(VISITS * max(1, self.value.size / IN_CACHE)):
+            return _by_rank(self, low, high)
+        out, begin = np.empty((low.size, 2), np.int64), 0
+        pivots, built, bucket = np.empty(0, np.int64), 0, np.empty(self.value.size, np.int32)
+        while begin < low.size:
+            begin = k.select(
+                np.int64(begin), self.first, self.last, low, high, *lists, pivots, np.int64(built), bucket, room,
+                weight, out,
+            )  # fmt: skip
+            if begin < low.size:
+                built = int(items[begin])
+                pivots = _pivots(self.value[self.at[self.first[begin]] :][:built])
         return out
 
-    def lists(self, at: Ints, words: Ints, value: ValueType, pool: pa.Array | None) -> pa.Array:
-        """One list for each window; null if it has no values."""
-        sizes = np.diff(at)
-        starts = np.append(0, np.cumsum(self.spread(sizes)))
-        moved = np.empty(words.size, np.int64)
-        target = np.repeat(starts[self.place] - at[:-1], sizes) + np.arange(words.size)
-        moved[target] = words
-        return list_array(starts, value.array(moved, None, pool), ~self.filled)
+    def largest(self, wanted: int, is_float: bool) -> tuple[Ints, Ints]:
+        """The ``wanted`` largest values of each window, descending, and where those of each window begin. NaN comes
+        last."""
+        at = np.empty(self.first.size + 1, np.int64)
+        out = np.empty(int(np.minimum(self.count, wanted).sum()), np.int64)
+        ends = self.first, self.last, self.at
+        if not self.visits_more(VISITS_OF_LARGEST):
+            k.largest(*ends, self.value, self.before, np.int64(wanted), is_float, at, out)
+            return at, out
+        values, rank, counts = self.ranks()
+        nan = values.size - 1 if is_float and values[-1] == v.TOP else -1
+        marked.largest_ranked(*ends, rank, self.before, np.int64(wanted), np.int64(nan), *counts, at, out)
+        return at, values[out[: at[-1]]]
+
+    def distinct(self) -> Ints:
+        """How many different values each window has."""
+        out = self.at[self.last] - self.at[self.first]  # all values of a slice differ
+        if (self.last > self.first + 1).any():
+            number, n = self.number()
+            k.distinct(self.first, self.last, self.at, number, np.zeros(n, np.int64), out)
+        return out
+
+
+class Selecting(_Filled):
+    """The windows of a lane that have values, each of one cell. Their values are in no order (``Loose``)."""
+
+    def __init__(self, block: Picked, lists: Loose) -> None:
+        begin, end = lists.start[block.first], lists.start[block.last]
+        self.size, self.filled = len(block), end > begin
+        self.place = np.flatnonzero(self.filled)
+        self.begin, self.count = begin[self.place], (end - begin)[self.place]
+        self.value = lists.values
+
+    def _each(self) -> Iterator[Ints]:
+        """The values of each window, in memory that the next window takes over."""
+        room = np.empty(int(self.count.max(initial=0)), np.int64)
+        for begin, count in zip(self.begin.tolist(), self.count.tolist(), strict=True):
+            some = room[:count]
+            some[:] = self.value[begin : begin + count]
+            yield some
+
+    def ranked(self, low: Ints, high: Ints) -> Ints:
+        """As :meth:`Windows.ranked`."""
+        out = np.empty((low.size, 2), np.int64)
+        for i, (some, a, b) in enumerate(zip(self._each(), low.tolist(), high.tolist(), strict=True)):
+            some.partition(a)
+            out[i] = some[a], some[b:].min()
+        return out
+
+    def largest(self, wanted: int, is_float: bool) -> tuple[Ints, Ints]:
+        """As :meth:`Windows.largest`."""
+        at, found = np.append(0, np.cumsum(np.minimum(self.count, wanted))), [v.NOWHERE]
+        has_nan = is_float and int(self.value.max(initial=0)) == v.TOP
+        for some in self._each():
+            if has_nan:
+                some[some == v.TOP] = v.SIGN_BIT  # below all numbers
+            first = max(some.size - wanted, 0)
+            some.partition(first)
+            found.append(np.sort(some[first:])[::-1])
+        out = np.concatenate(found)
+        if has_nan:
+            out[out == v.SIGN_BIT] = v.TOP
+        return at, out
+
+    def distinct(self) -> Ints:
+        """As :meth:`Windows.distinct`."""
+        out = np.empty(self.count.size, np.int64)
+        for i, some in enumerate(self._each()):
+            some.sort()
+            out[i] = 1 + np.count_nonzero(some[1:] != some[:-1])
+        return out
 
 
 def list_array(starts: Ints, values: pa.Array, empty: Mask) -> pa.Array:
@@ -118,36 +238,6 @@ def list_array(starts: Ints, values: pa.Array, empty: Mask) -> pa.Array:
         raise OverflowError(f"lists of {starts[-1]} values in all do not fit one column; close fewer windows at a time")
     offsets = pa.array(starts.astype(np.int32), mask=np.append(empty, False) if empty.any() else None)
     return pa.ListArray.from_arrays(offsets, values)
-
-
-def ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
-    """The values of the rows with ranks ``low`` and ``high`` (equal or the next) of each window, by ascending value."""
-    items = windows.at[windows.last] - windows.at[windows.first]
-    room, weight = np.empty((2, 2 * int(items.max(initial=0)) + 1), np.int64)  # cells enter before other cells leave
-    lists = windows.at, windows.value, windows.before
-    small = items <= k.SMALL
-    if small.all():
-        out = np.empty((low.size, 2), np.int64)
-        k.select_small(windows.first, windows.last, low, high, *lists, room, weight, out)
-        return out
-    if small.any():
-        out = np.empty((low.size, 2), np.int64)
-        for which in (np.flatnonzero(small), np.flatnonzero(~small)):
-            out[which] = ranked(windows.some(which), low[which], high[which])
-        return out
-    if windows.visits_more(VISITS * max(1, windows.value.size / IN_CACHE)):
-        return _by_rank(windows, low, high)
-    out, begin = np.empty((low.size, 2), np.int64), 0
-    pivots, built, bucket = np.empty(0, np.int64), 0, np.empty(windows.value.size, np.int32)
-    while begin < low.size:
-        begin = k.select(
-            np.int64(begin), windows.first, windows.last, low, high, *lists, pivots, np.int64(built), bucket, room,
-            weight, out,
-        )  # fmt: skip
-        if begin < low.size:
-            built = int(items[begin])
-            pivots = _pivots(windows.value[windows.at[windows.first[begin]] :][:built])
-    return out
 
 
 def _by_rank(windows: Windows, low: Ints, high: Ints) -> Ints:

@@ -26,7 +26,8 @@ from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.over_lists import Windows
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
-from slicing.cells.lists import REGISTERS, Lifting, ListKind, Lists, Picked
+from slicing.cells.list_kinds import REGISTERS, Lifting, ListKind
+from slicing.cells.lists import Lists, Picked
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.pools import encoded
@@ -55,7 +56,7 @@ class Buckets(ListKind):
         return Buckets("buckets, counted", 2, 1, ADD, rank_words, reach=reach)
 
     def lifted(self, lane: Lane, rows: Lifting) -> Lists:
-        return self._narrowed(super().lifted(lane, rows))
+        return self._narrowed(super().lifted(lane, rows._replace(loose=False)))
 
     def merged(self, lane: Lane, into: Ints, size: int, older: Lists, newer: Lists) -> Lists:
         return self._narrowed(super().merged(lane, into, size, older, newer))
@@ -148,10 +149,12 @@ def _approx_quantile(agg: Aggregate, value: ValueType, types: Mapping[str, pa.Da
     q, error = (float(x) for _, x in agg.options)
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        def read(numbers: Ints, windows: Windows) -> Floats:
+        windows = Picked.shared(b[0], Windows)
+
+        def read(numbers: Ints) -> Floats:
             return middles(kind.read(numbers, windows), error)
 
-        return holistic.quantiles(b[0], q, read, value.family == FLOAT)
+        return holistic.quantiles(windows, q, read, value.family == FLOAT)
 
     kind = Buckets.of(error)
     lane = Lane(kind, (Feed(agg.value_column, f"bucket:{error!r}"),), agg.flag)

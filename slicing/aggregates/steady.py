@@ -23,7 +23,8 @@ from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.changelog import Net
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
-from slicing.cells.lists import COUNTED, Picked
+from slicing.cells.list_kinds import COUNTED
+from slicing.cells.lists import Picked
 from slicing.columns.arrow_out import array_of
 from slicing.columns.squares import SQUARES
 from slicing.columns.values import ValueType

@@ -20,7 +20,8 @@ from slicing.aggregates.arithmetic import Lowered
 from slicing.cells import combining
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
-from slicing.cells.lists import Lifting, Lists, Picked, in_order, interleaved, rows_of
+from slicing.cells.list_kinds import Lifting, in_order, rows_of
+from slicing.cells.lists import Lists, Picked, interleaved
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations

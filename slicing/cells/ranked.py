@@ -11,7 +11,8 @@ from functools import partial
 import numpy as np
 
 from slicing.cells.lanes import Lane
-from slicing.cells.lists import ListKind, Lists
+from slicing.cells.list_kinds import ListKind
+from slicing.cells.lists import Lists
 from slicing.cells.table import Cells
 from slicing.kernels import combine as kinds
 from slicing.system.arrays import Ints

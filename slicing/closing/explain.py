@@ -11,7 +11,7 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import likely_reads
 from slicing.cells.blocks import identity
 from slicing.cells.combining import AUTO, BUCKETS, EAGER, costs
-from slicing.cells.lists import NETTED, Bounded, ListKind
+from slicing.cells.list_kinds import NETTED, Bounded, ListKind
 from slicing.closing import over_cells
 from slicing.closing.ways import stacks
 from slicing.columns.expressions import likely_columns

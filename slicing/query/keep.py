@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import BoundAggregate
 from slicing.cells.lanes import Lane
-from slicing.cells.lists import ListKind
+from slicing.cells.list_kinds import ListKind
 from slicing.query.spec import Spec
 from slicing.query.watermark import Ordered
 from slicing.windows.bounds import BEGIN

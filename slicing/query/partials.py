@@ -14,7 +14,7 @@ from slicing.aggregates.changelog import SIGN
 from slicing.aggregates.steady import steady
 from slicing.cells.blocks import width
 from slicing.cells.lanes import Feed, Lane
-from slicing.cells.lists import Best
+from slicing.cells.list_kinds import Best
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.lazy import lazy
 from slicing.columns.pools import Placed, Pool

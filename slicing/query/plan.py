@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from slicing.aggregates.changelog import SIGN, Side
 from slicing.cells.blocks import Words, identity, kind_of
 from slicing.cells.combining import AUTO, EAGER
-from slicing.cells.lists import ListKind
+from slicing.cells.list_kinds import ListKind
 from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells
 from slicing.columns.arrow_io import no_rows
@@ -394,6 +394,11 @@ class Plan:
         known = all(isinstance(kind_of(lane), Words | ListKind) for lane in self.lanes)
         alone = self._of_slices and self.cells.a_cell_a_key and self.types_of.size == 1
         return known and alone and self.edges.tumbles
+
+    @lazy
+    def apart(self) -> bool:
+        """Whether mostly no two windows share a cell: there is one type of windows, that does not overlap itself."""
+        return self.may_be_windows or (not self.bounds and len(self.session_gaps) + bool(self.wholes) == 1)
 
     @lazy
     def no_cells(self) -> Cells:

@@ -44,6 +44,7 @@ class Policy:
     thread_rows: int = 3 << 17  # rows of a thread from which on it has its own cells
     thread_lists: int = 16  # slices of a thread from which on it has its own lists; those of one slice are merged
     grid_rows: int = 32  # with fewer rows between edges of the grid, a cell does not pay
+    selected: int = 256  # rows of a cell, on average, from which on values for medians are not sorted ahead
 
     # the store
     head_slots: int = 4  # adjacent slots in the head, for streams slightly out of order

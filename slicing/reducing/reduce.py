@@ -17,7 +17,7 @@ import numpy as np
 
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import COUNTS_ALL, Lane
-from slicing.cells.lists import Lifting
+from slicing.cells.list_kinds import Lifting
 from slicing.cells.table import Cells, fused, merged, sorted_cells
 from slicing.columns.arrow_out import MANY_ROWS, table_room
 from slicing.columns.key_tables import numbered
@@ -426,7 +426,9 @@ def _lifting(rows: Rows, lane: Lane, place: Place, size: int) -> Lifting:
         time, sequence, arrival = rows.order
         return time, sequence, arrival if rows.plan.arrival else np.zeros_like(arrival)
 
-    return Lifting(place.cell, size, isinstance(place, Segments), valid, feeds, in_order)
+    counts = place.counts() if isinstance(place, Segments) else None
+    loose = rows.plan.apart and rows.time.size >= rows.plan.policy.selected * size
+    return Lifting(place.cell, size, counts, valid, feeds, in_order, loose)
 
 
 def _check_sign(column: str, values: Array, valid: Bytes) -> None:

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.aggregates import holistic, over_lists
-from slicing.cells import lists as of_cells
+from slicing.aggregates import over_lists
+from slicing.cells import list_kinds as of_cells
 from slicing.cells.blocks import identity, together
 from slicing.cells.lanes import Lane
-from slicing.cells.lists import COUNTED, EARLIEST, Lists, Picked
+from slicing.cells.list_kinds import COUNTED, EARLIEST
+from slicing.cells.lists import Lists, Picked
 from slicing.kernels.lists import ADD
 from slicing.windows.edges import EdgeSet
 
@@ -269,7 +270,7 @@ def test_values_near_each_other_are_counted_cell_by_cell(low: int, order: str) -
 def test_quantiles_of_windows_of_many_slices(window: sl.Window, visits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are ranked, or each window searches its slices."""
     monkeypatch.setattr(over_lists, "VISITS", visits)
-    monkeypatch.setattr(holistic, "VISITS_OF_LARGEST", visits)
+    monkeypatch.setattr(over_lists, "VISITS_OF_LARGEST", visits)
     rng = np.random.default_rng(5)
     times = 1_700_000_000_000_000_000 + np.sort(rng.integers(0, 3000, 2500))
     values = [None if rng.random() < 0.05 else float(rng.choice([1e300, -0.0, 7.5, v])) for v in rng.normal(size=2500)]
