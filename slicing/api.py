@@ -71,7 +71,7 @@ def aggregate(
     layout
         ``"wide"``: one row per key and window end, with a column ``<aggregate>_<window>`` for each window. It is null
         if the key has no such window with this end. Window types of which several windows may end together are refused
-        (``rows``, ``per_row``, ``frame``, your own).
+        (``rows``, ``per_row``, ``frame``, ``punctuation``, your own).
     returns
         ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: the kind of frame that the data is, if that is a frame
         of Polars or pandas. Columns of Polars' Enum, pandas' nullable numbers and its Arrow types keep their type.

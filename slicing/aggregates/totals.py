@@ -56,7 +56,7 @@ class Total(NamedTuple):
         low, upper = Total.of(blocks[0], True), Total.of(blocks[1], False)
         high = low.high + upper.low.view(np.int64)
         carry = (high.view(np.uint64) < upper.low).astype(np.int64)
-        beyond = upper.high + carry
+        beyond = upper.high + (low.high >> 63) + carry  # low halves taken back may exceed those added
         return Total(low.low, high), beyond != (high >> 63)
 
     def times(self, factor: int) -> Total | None:

@@ -15,7 +15,7 @@ from slicing.query.spec import Spec
 from slicing.system.arguments import choice
 from slicing.system.arrays import NONE
 from slicing.windows.builtin import Window
-from slicing.windows.rows.marked import Frame
+from slicing.windows.rows.marked import Frame, Punctuation
 from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
 
@@ -35,7 +35,7 @@ def check_layout(layout: object, spec: Spec) -> bool:
     if spec.idle is not None:
         raise ValueError(f"layout='wide' takes no idle, which may end a window twice; got idle={str(spec.idle)!r}")
     for name, window in spec.windows.items():
-        if isinstance(window, PerRow | RowCount | Frame) or not isinstance(window, Window):
+        if isinstance(window, PerRow | RowCount | Frame | Punctuation) or not isinstance(window, Window):
             raise ValueError(
                 f"layout='wide' has one row a key and window end, and several of {window!r} (windows[{name!r}]) may "
                 "end together; use layout='long'" + (", or sl.attach" if isinstance(window, PerRow | RowCount) else "")

@@ -427,6 +427,18 @@ def test_rows_that_cancel_within_a_push_are_no_news_and_the_last_row_takes_its_w
     assert op.push(rows_of("+2 a 6")).windows["op"].to_pylist() == ["+"]
 
 
+@pytest.mark.parametrize("width", [20, 38])
+def test_wide_decimals_may_be_taken_back_before_they_come(width: int) -> None:
+    """The lower halves that are taken back may then exceed those that were added."""
+    type, values = pa.decimal128(width, 2), [Decimal(-8), Decimal(9), Decimal(6), Decimal(-8)]
+    rows = pa.table({"t": [1] * 4, "op": ["-", "+", "+", "+"], "v": pa.array(values, type)})
+    aggs = {"s": sl.sum("v"), "m": sl.mean("v")}
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, aggs, op="op", emit="changes", trigger=sl.each_push()))
+    assert op.push(rows.slice(0, 3)).windows["s"].to_pylist() == [Decimal(23)]
+    assert op.push(rows.slice(3)).windows["s"].to_pylist() == [Decimal(23), Decimal(15)]
+    assert op.flush().windows["m"].to_pylist()[-1] == Decimal("7.5")
+
+
 def test_functions_of_a_users_own_take_rows_back_by_invert() -> None:
     parts = {
         "lift": lambda x: (x % 97, x), "combine": lambda a, b: ((a[0] + b[0]) % 97, a[1] ^ b[1]),

@@ -92,6 +92,10 @@ REFUSED = {
         "layout='wide' has one row a key and window end, and several of sl.rows(3, every=3) (windows['r']) may end "
         "together; use layout='long', or sl.attach"
     ),
+    "dict(windows={'p': sl.punctuation('b')})": (  # a mark that is a key's last row has a window to itself
+        "layout='wide' has one row a key and window end, and several of sl.punctuation('b') (windows['p']) may end "
+        "together; use layout='long'"
+    ),
     "dict(emit='changes')": (
         "layout='wide' has one row a key and window end, and emit='changes' two; use emit='updates'"
     ),
