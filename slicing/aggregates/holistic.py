@@ -194,20 +194,25 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
 
     def given(rows: Lists) -> Ints:
         """The values as words. Floats are converted here, once for each row, however many windows have it."""
-        words = np.ascontiguousarray(rows.items[:, 3])
-        return v.word_floats(words).view(np.int64) if is_float else words
+        words = rows.word(3)
+        words = v.word_floats(words).view(np.int64) if is_float else words.view()
+        words.setflags(write=False)  # as Arrow's memory: a kernel is compiled for one type
+        return words
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
         picked = Picked.of(b[0])
         lists = picked.lists.whole()
         first, last = lists.at[picked.first], lists.at[picked.last]
         starts = np.append(0, np.cumsum(last - first))
-        words = np.empty(starts[-1], np.int64)
-        tangled = interleaved(picked)
-        copied(given(lists), first[~tangled], last[~tangled], starts[:-1][~tangled], words)
-        if tangled.any():
-            rows = rows_of(picked[tangled], kind)
-            copied(given(rows), rows.at[:-1], rows.at[1:], starts[:-1][tangled], words)
+        tangled, all_rows = interleaved(picked), given(lists)
+        if 2 * starts[-1] > all_rows.size and (first[1:] == last[:-1]).all() and not tangled.any():
+            words = all_rows[first[0] : last[-1]]
+        else:
+            words = np.empty(starts[-1], np.int64)
+            copied(all_rows, first[~tangled], last[~tangled], starts[:-1][~tangled], words)
+            if tangled.any():
+                rows = rows_of(picked[tangled], kind)
+                copied(given(rows), rows.at[:-1], rows.at[1:], starts[:-1][tangled], words)
         pool = pools.get(agg.value_column)
         values = array_of(words.view(np.float64)) if is_float else value.array(words, None, pool)
         return Lowered(list_array(starts, values, starts[1:] == starts[:-1]), None)

@@ -9,15 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from slicing.cells.lanes import Lane
-from slicing.cells.lists import Lists, Loose, Picked, concatenated, counted, near
-from slicing.columns.arrow_out import MANY_ROWS, table_room
+from slicing.cells.lists import Columns, Lists, Loose, Picked, as_items, concatenated, counted, near
 from slicing.columns.order import order_by, stable_order
 from slicing.kernels import lists as k
 from slicing.kernels.strategies import Combinations
 from slicing.kernels.table import hash_words
 from slicing.system.arrays import MOST, Array, Bytes, Ints
 
-TOGETHER = 4096  # rows that are put into a table together
 # With so many rows for each that cells may keep, those that none keeps are left out before sorting. Only if cells keep
 # few: 100 of 1 M rising values 90 -> 50 ms, but 1000 of them 70 -> 180.
 ROWS_A_KEPT, FEW_KEPT = 4, 64
@@ -94,11 +92,11 @@ class ListKind:
         words = [c.view(np.int64) for c in (t, s, a, *rows.feeds)]
         row_order = _row_order(words if chosen is None else [c[every] for c in words])
         if row_order is None and unsorted is None:
-            return Lists(start, _table(words, chosen))
+            return Columns(start, words if chosen is None else [word.take(chosen) for word in words])
         cell = rows.cell() if cell is None else cell
         if row_order is not None:
             cell, every = cell[row_order], every[row_order]
-        return Lists(start, _table(words, _grouped(cell, start, every)))
+        return Lists(start, as_items(words, _grouped(cell, start, every)))
 
     def _of_values(self, values: Ints, start: Ints, loose: bool) -> Lists:
         """The lists of values that are grouped by cell."""
@@ -170,7 +168,7 @@ class Best(Bounded):
             k.keep_least(cell, words[0], first)
             cell, words = _taken(np.flatnonzero(words[0] <= first[:, -1].take(cell)), cell, words)
         at = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
-        return self.cut(Lists(at, _table(words, order_by(*words[3::-1], cell))))
+        return self.cut(Lists(at, as_items(words, order_by(*words[3::-1], cell))))
 
     def by(self, value: Ints, order: Sequence[Ints]) -> Ints:
         """The word that orders a row: its first feed."""
@@ -263,18 +261,6 @@ def _beside(one: Lists, other: Lists, some: Ints, of: Ints, kind: Bounded) -> Li
     members[bounds[:-1]] = np.arange(len(one))
     members[bounds[some] + 1] = len(one) + of
     return kind.cut(concatenated([one, other]).grouped(members, bounds, kind.keys, kind.fuse))
-
-
-def _table(words: Sequence[Ints], rows: Ints | None) -> Ints:
-    """Some rows, or all, of columns of words, as a table. Some thousand rows at a time stay in the cache: 1 M rows of
-    four words 19 -> 6 ms."""
-    size, width = words[0].size if rows is None else rows.size, len(words)
-    table = np.empty((size, width), np.int64) if size < MANY_ROWS else table_room(size, width)
-    for at in range(0, size, TOGETHER):
-        some = slice(at, at + TOGETHER)
-        for column, word in enumerate(words):
-            table[some, column] = word[some] if rows is None else word.take(rows[some])
-    return table
 
 
 def _grouped(cell: Ints | None, start: Ints, x: Ints) -> Ints:

@@ -11,7 +11,8 @@ import pytest
 
 import slicing as sl
 from slicing.aggregates import over_lists
-from slicing.cells import list_kinds as of_cells
+from slicing.cells import list_kinds as of_kinds
+from slicing.cells import lists as of_lists
 from slicing.cells.blocks import identity, together
 from slicing.cells.lanes import Lane
 from slicing.cells.list_kinds import COUNTED, EARLIEST
@@ -294,7 +295,7 @@ def test_quantiles_of_windows_of_many_slices(window: sl.Window, visits: int, mon
 @pytest.mark.parametrize("shared", [0, 10**9])
 def test_first_rows_of_windows_that_overlap(window: sl.Window, shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows share the lists of several slices, or each merges its own."""
-    monkeypatch.setattr(of_cells, "SHARED", shared)
+    monkeypatch.setattr(of_kinds, "SHARED", shared)
     rng = np.random.default_rng(6)
     times = 1_700_000_000_000_000_000 + np.sort(rng.integers(0, 600, 700))
     values = pa.array([None if rng.random() < 0.1 else int(v) for v in rng.integers(0, 40, 700)], pa.int64())
@@ -312,7 +313,7 @@ def test_first_rows_of_windows_that_overlap(window: sl.Window, shared: int, monk
         assert (row["top"] or []) == sorted(inside, key=lambda n: (-numbers[n], n))[:4]
         assert len(row["some"]) >= min(len(inside), 5)
         chosen[row["k"], row["window_start"], row["window_end"]] = row["some"]
-    monkeypatch.setattr(of_cells, "SHARED", 10**9 - shared)
+    monkeypatch.setattr(of_kinds, "SHARED", 10**9 - shared)
     again = sl.aggregate(table, sl.Spec("t", {"w": window}, {"some": aggs["some"]}, by="k")).to_pylist()
     assert chosen == {(row["k"], row["window_start"], row["window_end"]): row["some"] for row in again}
 
@@ -323,8 +324,8 @@ def test_first_rows_of_windows_that_overlap(window: sl.Window, shared: int, monk
 def test_rows_are_put_into_tables_some_at_a_time(
     table: bool, by: list[str], order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(of_cells, "TOGETHER", 7)
-    monkeypatch.setattr(of_cells, "MANY_ROWS", 0 if table else 1 << 13)
+    monkeypatch.setattr(of_lists, "TOGETHER", 7)
+    monkeypatch.setattr(of_lists, "MANY_ROWS", 0 if table else 1 << 13)
     rng, n = np.random.default_rng(1), 700
     t = rng.integers(0, 50, n)
     t = np.sort(t) if order == "in order" else t
