@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.changelog import ROWS, Side, Unmatched, first_and_last, times_of, unmatched
+from slicing.aggregates.totals import Total
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import Lists
@@ -17,6 +18,8 @@ from slicing.closing.answers import Answers
 from slicing.closing.panes import EARLY
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
+from slicing.columns.values import BOOL, UNSIGNED
+from slicing.kernels.combine import NET_SUM
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
@@ -76,10 +79,19 @@ def _lanes(plan: Plan, blocks: tuple[Block, ...]) -> Iterator[tuple[Lane, Unmatc
     """For each lane what is wrong with its partials. The two sides of one lane are checked together."""
     for lane, block in zip(plan.lanes, blocks, strict=True):
         if not isinstance(lane.flag, Side):
-            yield lane, unmatched(lane, block, None)
+            found = unmatched(lane, block, None)
+            yield lane, found._replace(below=found.below | _negative(plan, lane, block))
         elif lane.flag.sign > 0:
             other = lane._replace(flag=Side(-1, lane.flag.flag))
             yield lane, unmatched(lane, block, blocks[plan.lanes.index(other)])
+
+
+def _negative(plan: Plan, lane: Lane, block: Block) -> Mask:
+    """Where the sum of values that are never negative is: more was taken back than there was."""
+    value = plan.partials.value_types[lane.feeds[0].column] if lane.kind == NET_SUM else None
+    if value is None or value.family not in (UNSIGNED, BOOL):
+        return np.zeros(len(block), np.bool_)
+    return Total.of(block, value.type == pa.uint64()).high < 0
 
 
 def _bounded(plan: Plan, answers: Answers, blocks: tuple[Block, ...]) -> Answers:

@@ -439,6 +439,21 @@ def test_wide_decimals_may_be_taken_back_before_they_come(width: int) -> None:
     assert op.flush().windows["m"].to_pylist()[-1] == Decimal("7.5")
 
 
+@pytest.mark.parametrize("type", [pa.uint64(), pa.uint8(), pa.bool_()], ids=str)
+def test_an_early_sum_below_zero_of_values_that_are_not_is_withheld(type: pa.DataType) -> None:
+    values = pa.array([5, 1, 2, 5, 0] if type != pa.bool_() else [True, False, False, True, False], type)
+    rows = pa.table({"t": [1] * 5, "op": ["-", "+", "+", "+", "+"], "v": values})
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"s": sl.sum("v")}, op="op", emit="changes", trigger=sl.each_push())
+    op = sl.Operator(spec)
+    assert op.push(rows.slice(0, 3)).windows.num_rows == 0
+    total = 0 if type == pa.bool_() else 3
+    assert op.push(rows.slice(3)).windows["s"].to_pylist() == [total]
+    left = sl.Operator(spec)
+    left.push(rows.slice(0, 3))
+    with pytest.raises(ValueError, match="of column 'v' values were taken back that were not there"):
+        left.flush()
+
+
 def test_functions_of_a_users_own_take_rows_back_by_invert() -> None:
     parts = {
         "lift": lambda x: (x % 97, x), "combine": lambda a, b: ((a[0] + b[0]) % 97, a[1] ^ b[1]),
