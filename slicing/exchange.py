@@ -28,6 +28,7 @@ from slicing.closing.output import Output
 from slicing.closing.results import late_rows, none_late
 from slicing.columns.arrow_io import no_rows, size_of
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import as_numpy
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import NOWHERE, taken
@@ -394,4 +395,4 @@ def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
     names = tuple(dict.fromkeys(name for name in (*first, *spec.columns()) if isinstance(name, str)))
     plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in map(batch.column, names)]
     order = pc.sort_indices(pa.table(plain, names=list(names)), sort_keys=[(name, "ascending") for name in names])
-    return taken(batch, order.to_numpy())
+    return taken(batch, as_numpy(order))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import csv, fs, json
 from pyspark.errors import AnalysisException
@@ -20,6 +20,9 @@ from slicing.system.arguments import choice, says_arguments
 from slicing.system.filesystems import filesystem
 from spark_udfs.types import arrow_schema, check_path, check_session, conformed, given_schema
 
+if TYPE_CHECKING:  # it imports pandas, 0.9 s for each worker of Spark
+    import pyarrow.dataset as ds
+
 FORMATS = ("parquet", "arrow", "csv", "json")
 ROWS_AT_ONCE = 1 << 18
 SOURCE_OPTIONS = (  # of Spark's file source
@@ -30,8 +33,6 @@ SOURCE_OPTIONS = (  # of Spark's file source
 CSV_OPTIONS = ("sep", "delimiter", "header", "nullValue", "quote", "escape")
 NULL_IN_PATH = "__HIVE_DEFAULT_PARTITION__"
 BLOCK = 1 << 20  # bytes of a CSV file that are looked at together
-# Parquet's old times, which Spark writes by default: from the year 1 to 9999, which nanoseconds do not reach
-PARQUET = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
 # the columns of the source; content is not read
 _LISTED = StructType(
     [
@@ -89,6 +90,8 @@ class Csv:
 
     def reader(self, columns: Sequence[str]) -> ds.CsvFileFormat:
         """An empty field is null, as in Spark; so are two quotes, unless nulls are written in another way."""
+        import pyarrow.dataset as ds
+
         return ds.CsvFileFormat(
             parse_options=csv.ParseOptions(delimiter=self.sep, quote_char=self.quote),
             read_options=csv.ReadOptions(column_names=None if self.header else list(columns)),
@@ -108,7 +111,12 @@ class Reading:
     columns: tuple[str, ...]  # all of the schema, of which a query needs some
 
     def file_format(self) -> str | ds.FileFormat:
-        return {"csv": self.csv.reader(self.columns), "parquet": PARQUET}.get(self.format, self.format)
+        import pyarrow.dataset as ds
+
+        if self.format == "csv":
+            return self.csv.reader(self.columns)
+        # old times, which Spark writes by default, are from the year 1 to 9999, which nanoseconds do not reach
+        return ds.ParquetFileFormat(coerce_int96_timestamp_unit="us") if self.format == "parquet" else self.format
 
 
 @dataclass(frozen=True)
@@ -250,8 +258,10 @@ def _first_file(spark: SparkSession, path: str, options: Mapping[str, str]) -> t
 
 def _learned(system: fs.FileSystem, path: str, format: str | ds.FileFormat) -> pa.Schema:
     """The columns of a file."""
+    import pyarrow.dataset as ds
+
     schema = ds.dataset([path], filesystem=system, format=format).schema
-    if format is PARQUET:
+    if isinstance(format, ds.ParquetFileFormat):
         schema = _with_instants(schema, pq.ParquetFile(system.open_input_file(path)).schema)
     return schema
 
@@ -302,6 +312,8 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, reading: Readi
     if reading.format == "csv":
         reading.csv.check(system, path)
         reading = replace(reading, columns=_csv_columns(system, path, reading, named))
+    import pyarrow.dataset as ds
+
     format = reading.file_format()
     data = ds.dataset([path], filesystem=system, format=format)
     found = data.schema.names

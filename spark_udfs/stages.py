@@ -22,6 +22,7 @@ from pyspark.cloudpickle import dumps, loads
 from slicing import Operator, Output, Spec
 from slicing.closing.wide import widened
 from slicing.columns.arrow_io import no_rows, together
+from slicing.columns.arrow_out import array_of, binaries
 from slicing.exchange import Collector, admit, packed, start, state_of
 from spark_udfs.engines import WINDOWS, engine
 from spark_udfs.files import Reading, read
@@ -301,8 +302,8 @@ def to_places(blobs: list[bytes], policy: Policy) -> Iterator[pa.RecordBatch]:
     for last, blob in enumerate([*blobs, None]):
         if last > first and (blob is None or size + len(blob) > policy.bytes_at_once):
             some = blobs[first:last]
-            places = pa.array(range(first, last), pa.int32())
-            columns = [places, pa.array(some, pa.binary()), pa.nulls(len(some), pa.string())]
+            places = array_of(np.arange(first, last, dtype=np.int32))
+            columns = [places, binaries(some), pa.nulls(len(some), pa.string())]
             yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
             first, size = last, 0
         size += 0 if blob is None else len(blob)
@@ -423,12 +424,16 @@ def _with_stats(job: Query, out: Answered, figures: dict[str, int]) -> pa.Table:
     """The results, and a last row that has only the accounting."""
     kind = stats_type(job)
     counts = {**out.counts, **figures, "lag_ms": _lag(out.reached[0])}
-    columns = [pa.array([counts[name]], pa.int64()) for name in (*job.counted, *job.largest)]
+    columns = [_one(counts[name]) for name in (*job.counted, *job.largest)]
     columns += [*out.reached, pa.nulls(1, pa.string())]
     counted = pa.StructArray.from_arrays(columns, fields=list(kind))
     rows = out.rows.append_column(pa.field(STATS, kind), pa.nulls(out.rows.num_rows, kind))
     row = pa.Table.from_arrays([*(pa.nulls(1, f.type) for f in out.rows.schema), counted], schema=rows.schema)
     return pa.concat_tables([rows, row])
+
+
+def _one(number: int | None) -> pa.Array:
+    return pa.nulls(1, pa.int64()) if number is None else array_of(np.array([number], np.int64))
 
 
 def _lag(watermark: pa.Array) -> int | None:

@@ -270,7 +270,7 @@ def _struct(
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         arrays = [one.lower([block], pools).array for one, block in zip(bound, b, strict=True)]
-        mask = None if _empty(b[0]) is None else pa.array(b[0][:, 0] == 0)
+        mask = None if _empty(b[0]) is None else array_of(b[0][:, 0] == 0)
         return Lowered(pa.StructArray.from_arrays(arrays, fields=list(type), mask=mask), None)
 
     return BoundAggregate(lanes, type, lower)
@@ -293,7 +293,7 @@ def _m4(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> B
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         blocks = dict(zip(lanes, b, strict=True))
         arrays = [p.lower([blocks[lane] for lane in p.lanes], pools).array for p in parts.values()]
-        empty = pa.array(b[0][:, 0] == 0)
+        empty = array_of(b[0][:, 0] == 0)
         return Lowered(pa.StructArray.from_arrays(arrays, fields=list(type), mask=empty), None)
 
     return BoundAggregate(lanes, type, lower)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import as_numpy
 from slicing.system.arrays import Mask
 
 Column = Any  # a pa.Array, or a pa.Scalar
@@ -69,7 +70,7 @@ def _decimals(operator: str, left: Column, right: Column) -> Lowered:
     except pa.ArrowInvalid:  # some results do not fit
         beyond = pc.greater_equal(pc.abs(wide), pa.scalar(Decimal(1).scaleb(38 - type.scale), wide.type))
         fitting = pc.if_else(beyond, pa.scalar(None, wide.type), wide)
-        return Lowered(fitting.cast(type), beyond.fill_null(False).to_numpy(zero_copy_only=False))
+        return Lowered(fitting.cast(type), as_numpy(beyond.fill_null(False)))
 
 
 def _wider(column: Column) -> Column:
@@ -90,7 +91,7 @@ def _exactly(operator: str, left: Column, right: Column, type: pa.DataType) -> L
     null = np.zeros(wrapped.size, np.bool_)
     for side in (left, right):
         if isinstance(side, pa.Array) and side.null_count:
-            null |= side.is_null().to_numpy(zero_copy_only=False)
+            null |= as_numpy(side.is_null())
     return Lowered(array_of(wrapped, null).view(type), beyond & ~null)
 
 
@@ -99,11 +100,11 @@ def _objects(column: Column, type: pa.DataType) -> Any:
     if isinstance(column, pa.Scalar):
         return column.as_py()
     if not pa.types.is_temporal(column.type):
-        return column.fill_null(0).to_numpy(zero_copy_only=False).astype(object)
+        return as_numpy(column.fill_null(0)).astype(object)
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("ms"))
     ticks = column.view(pa.from_numpy_dtype(_storage(column.type))).fill_null(0)
-    ticks = ticks.to_numpy(zero_copy_only=False).astype(object)
+    ticks = as_numpy(ticks).astype(object)
     return ticks * 1000 ** (_UNITS.index(type.unit) - _UNITS.index(column.type.unit))
 
 

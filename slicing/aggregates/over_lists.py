@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from slicing.cells.lists import Loose, Picked
 from slicing.columns import values as v
+from slicing.columns.arrow_out import array_of
 from slicing.columns.order import numbered, sorting
 from slicing.columns.values import ValueType
 from slicing.kernels import holistic as k
@@ -236,7 +237,7 @@ class Selecting(_Filled):
 def list_array(starts: Ints, values: pa.Array, empty: Mask) -> pa.Array:
     if starts[-1] >= 2**31:
         raise OverflowError(f"lists of {starts[-1]} values in all do not fit one column; close fewer windows at a time")
-    offsets = pa.array(starts.astype(np.int32), mask=np.append(empty, False) if empty.any() else None)
+    offsets = array_of(starts.astype(np.int32), np.append(empty, False) if empty.any() else None)
     return pa.ListArray.from_arrays(offsets, values)
 
 

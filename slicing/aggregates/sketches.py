@@ -30,6 +30,7 @@ from slicing.cells.list_kinds import REGISTERS, Lifting, ListKind
 from slicing.cells.lists import Lists, Picked
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import as_numpy
 from slicing.columns.pools import encoded
 from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import sketch as k
@@ -128,7 +129,7 @@ def _hashed(value: ValueType, column: pa.Array) -> Unsigned:
         hash_bytes(pool, at, each)
         mixed = np.zeros_like(each)
         hash_words(each, mixed)  # the first bits of a text's hash alone differ too little
-        codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        codes = as_numpy(coded.indices.fill_null(0))
         return mixed[codes] if each.size else hashed
     parts: tuple[Ints, ...]
     if value.family == DECIMAL and value.ranked:

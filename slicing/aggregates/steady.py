@@ -74,7 +74,7 @@ def _from_sums(agg: Aggregate, bound: BoundAggregate) -> BoundAggregate:
         with np.errstate(all="ignore"):
             var = distances / (count - ddof)
         steady = array_of(np.sqrt(var) if root else var)
-        return Lowered(pa.compute.if_else(pa.array(usual), steady, other), None)
+        return Lowered(pa.compute.if_else(array_of(usual), steady, other), None)
 
     return BoundAggregate((*sums, *bound.lanes), bound.type, lower, COUNT_AND_SUM)
 

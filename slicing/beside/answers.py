@@ -21,7 +21,7 @@ from slicing.aggregates.aggregate import Formula
 from slicing.api import aggregate, all_windows
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
-from slicing.columns.bits import present
+from slicing.columns.bits import as_numpy, present
 from slicing.columns.keys import KeyTable
 from slicing.columns.names import free
 from slicing.columns.order import order_by, sorting, stable_order
@@ -218,13 +218,13 @@ class Results:
         if column in ("window_start", "window_end"):
             return read_only(self.measure.words(array))
         array = array.fill_null(-1) if array.null_count else array
-        return read_only(array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
+        return read_only(as_numpy(array).astype(np.int64, copy=False))
 
     def of(self, window: str, begin: str) -> Windows:
         """The windows of one name, by code and then by the column ``begin``."""
         at: Ints | None = None
         if self.several:
-            at = np.flatnonzero(pc.equal(self.table["window"], window).to_numpy())
+            at = np.flatnonzero(as_numpy(pc.equal(self.table["window"], window)))
         begins, code = self.words(begin), _ONE_KEY if self.code is None else self._codes(self.code)
         if at is not None:
             begins, code = begins.take(at), code.take(at) if code.size else code
@@ -235,7 +235,7 @@ class Results:
         return Windows(self, at, read_only(begins), np.append(0, np.cumsum(sizes)))
 
     def _codes(self, column: str) -> Codes:
-        return one_piece(self.table[column]).to_numpy().copy()
+        return as_numpy(one_piece(self.table[column])).copy()
 
 
 def _by_code(begin: Ints, code: Codes) -> Ints:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from slicing.beside.answers import Question, Rows, all_at_once, answer_of_each, makes
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import as_numpy
 from slicing.columns.dictionaries import some_of
 from slicing.columns.names import free
 from slicing.columns.values import taken
@@ -64,7 +65,7 @@ class Short:
     def put(self, column: pa.Array | pa.ChunkedArray, agg: str) -> pa.ChunkedArray:
         """The answers of all rows, with those of these rows in their places."""
         found = self._found
-        position = np.arange(self._count) - found if isinstance(found, int) else found.to_numpy()
+        position = np.arange(self._count) - found if isinstance(found, int) else as_numpy(found)
         answers = some_of(self._answers[agg], array_of(position.take(self._enough)))
         size = self._at.size
         if size and self._at[-1] - self._at[0] + 1 == size:  # one after the other

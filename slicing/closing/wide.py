@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import as_numpy
 from slicing.columns.dictionaries import some_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import inverse
@@ -59,7 +60,7 @@ def widened(table: pa.Table, spec: Spec) -> pa.Table:
     found = [some_of(table[name], array_of(at)) for name in named]
     of = one_piece(table["window"])
     for window, names in _names(spec).items():
-        rows = np.flatnonzero(pc.equal(of, window).to_numpy(zero_copy_only=False)) if len(of) else code.astype(np.int64)
+        rows = np.flatnonzero(as_numpy(pc.equal(of, window))) if len(of) else code.astype(np.int64)
         at = np.full(len(keys), -1)
         at[place[rows]] = rows  # revisions are in order, so the last one stays
         index = array_of(at, at < 0)

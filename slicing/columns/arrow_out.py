@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.columns.bits import as_numpy
 from slicing.columns.lazy import lazy
 from slicing.kernels.text import take_texts
 from slicing.kernels.write import count_on
@@ -25,6 +26,7 @@ MANY_ROWS = 1 << 13  # with so many rows, a table uses Arrow's memory
 MUCH = 1 << 14  # up to so many bytes, the longest text decides the room of each text
 
 _type_of = cache(pa.from_numpy_dtype)
+_BINARY = pa.binary()
 _BOOL = _type_of(np.dtype(np.bool_))
 
 
@@ -36,6 +38,11 @@ def array_of(numbers: Array, null: Mask | None = None) -> pa.Array:
         return pa.Array.from_buffers(type, numbers.size, [None, pa.py_buffer(data)], null_count=0)
     valid = np.packbits(~null, bitorder="little")
     return pa.Array.from_buffers(type, numbers.size, [pa.py_buffer(valid), pa.py_buffer(data)])
+
+
+def numbers_table(columns: Mapping[str, Array]) -> pa.Table:
+    """Columns of numbers as a table. ``pa.table`` itself would make arrays of them, which imports pandas."""
+    return pa.table({name: array_of(column) for name, column in columns.items()})
 
 
 def room(size: int, type: npt.DTypeLike = np.int64) -> Array:
@@ -73,7 +80,7 @@ class Pieces:
     def append(self, piece: pa.Array) -> None:
         if self._plain and piece.null_count == 0:
             into = self._whole[self._size : self._size + len(piece)]
-            into[:] = piece.to_numpy()
+            into[:] = as_numpy(piece)
             piece = array_of(into)
         else:
             self._plain = False
@@ -86,9 +93,13 @@ class Pieces:
 
 def texts(values: Sequence[str]) -> pa.Array:
     """Strings, without nulls."""
-    encoded = [value.encode() for value in values]
-    ends = np.fromiter(accumulate(map(len, encoded), initial=0), np.int32, len(encoded) + 1)
-    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+    return binaries([value.encode() for value in values], pa.string())
+
+
+def binaries(values: Sequence[bytes], type: pa.DataType = _BINARY) -> pa.Array:
+    """Bytes as an array, as :func:`texts` makes it."""
+    ends = np.fromiter(accumulate(map(len, values), initial=0), np.int32, len(values) + 1)
+    return pa.Array.from_buffers(type, len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))])
 
 
 class Texts:

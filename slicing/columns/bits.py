@@ -1,12 +1,14 @@
-"""Bitmaps of Arrow columns with one byte per bit: for few rows, numpy takes a tenth of Arrow's time."""
+"""Columns as arrays of numpy, and bitmaps with one byte per bit: for few rows, numpy takes a tenth of Arrow's time."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.system.arrays import Bytes, Mask
+from slicing.system.arrays import Array, Bytes, Mask
 
+_NAMES = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+_TYPES = {pa.from_numpy_dtype(np.dtype(name)): np.dtype(name) for name in _NAMES}
 VALID, VALUES = 0, 1  # the buffers of a column: validity, and the values of booleans
 
 
@@ -18,6 +20,20 @@ def bits(array: pa.Array, buffer: int) -> Bytes:
     first, skip = divmod(array.offset, 8)
     packed = np.frombuffer(held, np.uint8, (skip + len(array) + 7) // 8, first)
     return np.unpackbits(packed, bitorder="little")[skip : skip + len(array)]
+
+
+def as_numpy(column: pa.Array | pa.ChunkedArray) -> Array:
+    """Numbers or booleans without nulls. Arrow's own ``to_numpy`` imports pandas: 0.8 s of a process."""
+    if isinstance(column, pa.ChunkedArray):
+        if not column.num_chunks:
+            return np.empty(0, np.bool_ if pa.types.is_boolean(column.type) else _TYPES[column.type])
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if pa.types.is_boolean(column.type):
+        return bits(column, VALUES).view(np.bool_)
+    type, held = _TYPES[column.type], column.buffers()[1]
+    if held is None:
+        return np.empty(0, type)
+    return np.frombuffer(held, type, len(column), column.offset * type.itemsize)
 
 
 def present(array: pa.Array) -> Mask:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from slicing.columns.arrow_out import MOST_TEXT, array_of, is_short_decimal
-from slicing.columns.bits import VALUES, bits, present
+from slicing.columns.bits import VALUES, as_numpy, bits, present
 from slicing.columns.key_tables import NOTHING, ByteTable, WordTable
 from slicing.columns.order import inverse
 from slicing.columns.text_order import FEW_TEXTS, order_of_texts
@@ -244,7 +244,7 @@ class ByteColumn(_Column):
             ranks[texts] = inverse(order) + 1
             return ranks
         values = self.values(ids) if t.is_decimal(self.type) else self._taken(self._pool(self._long), ids)
-        return inverse(pc.call_function("array_sort_indices", [values], _NULLS_FIRST).to_numpy())
+        return inverse(as_numpy(pc.call_function("array_sort_indices", [values], _NULLS_FIRST)))
 
 
 Column = WordColumn | ByteColumn
@@ -261,9 +261,9 @@ class _Dictionary:
     def encode(self, array: pa.DictionaryArray, column: WordColumn | ByteColumn) -> Codes:
         """Encode only the values that rows use, in dictionary order."""
         values = array.dictionary
-        place = array.indices.to_numpy(zero_copy_only=False) if not array.null_count else None
+        place = as_numpy(array.indices) if not array.null_count else None
         if place is None:
-            place = array.indices.cast(pa.int64()).fill_null(len(values)).to_numpy()
+            place = as_numpy(array.indices.cast(pa.int64()).fill_null(len(values)))
         place = place.astype(np.int32, copy=False)
         place.setflags(write=False)
         if self._values is None or not _same_buffers(values, self._values):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of
-from slicing.columns.bits import present
+from slicing.columns.bits import as_numpy, present
 from slicing.columns.keys import KeyTable
 from slicing.columns.text_order import FEW_TEXTS, in_order, or_digits
 from slicing.columns.values import has_offsets
@@ -58,7 +58,7 @@ class Placed:
 
     def take(self, places: pa.Array) -> pa.Array:
         """As an array's: null where a place is null."""
-        found = self.values(places.fill_null(0).to_numpy(zero_copy_only=False))
+        found = self.values(as_numpy(places.fill_null(0)))
         return found if not places.null_count else pc.if_else(places.is_valid(), found, pa.scalar(None, found.type))
 
     def with_values(self, column: pa.Array) -> tuple[Ints, Placed]:
@@ -172,7 +172,7 @@ def _places_in(pool: pa.Array, values: pa.Array) -> tuple[Ints, Mask]:
 
 
 def _mask(found: pa.Array) -> Mask:
-    mask: Mask = found.to_numpy(zero_copy_only=False)
+    mask: Mask = as_numpy(found)
     return mask
 
 
@@ -184,12 +184,17 @@ def _if_known(column: pa.DictionaryArray, values: pa.Array, pool: pa.Array) -> I
     at = pc.index_in(values, value_set=pool)
     if at.null_count > values.null_count:
         return None
-    return _placed(column, at.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
+    return _placed(column, _without_nulls(at).astype(np.int64))
+
+
+def _without_nulls(places: pa.Array) -> Ints:
+    """Places, 0 for null."""
+    found: Ints = as_numpy(places.fill_null(0) if places.null_count else places)
+    return found
 
 
 def _placed(column: pa.DictionaryArray, at: Ints) -> Ints:
-    codes = column.indices.fill_null(0) if column.null_count else column.indices
-    found: Ints = at.take(codes.to_numpy(zero_copy_only=False)) if at.size else np.zeros(len(column), np.int64)
+    found: Ints = at.take(_without_nulls(column.indices)) if at.size else np.zeros(len(column), np.int64)
     return found
 
 

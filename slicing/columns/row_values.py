@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from slicing.columns.bits import present
+from slicing.columns.bits import as_numpy, present
 from slicing.columns.values import decoded
 from slicing.system.arrays import Array
 
@@ -34,9 +34,7 @@ def values_of(column: pa.Array, form: str | None) -> Values:
     column = column.cast(decoded(column.type))
     out = np.empty(len(column), NUMBERS[form])
     out["valid"] = present(column)
-    out["value"] = (column.fill_null(pa.scalar(0).cast(column.type)) if column.null_count else column).to_numpy(
-        zero_copy_only=False
-    )
+    out["value"] = as_numpy(column.fill_null(pa.scalar(0).cast(column.type)) if column.null_count else column)
     return out
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.bits import as_numpy
 from slicing.columns.order import changes, order_by
 from slicing.columns.values import has_offsets
 from slicing.kernels.text_order import MORE, next_words
@@ -27,8 +28,8 @@ def in_order(values: pa.Array) -> tuple[Ints, Mask]:
     values = or_digits(values)
     order = pc.sort_indices(values)
     ordered, new = values.take(order), np.ones(len(values), np.bool_)
-    new[1:] = pc.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)
-    return order.to_numpy().astype(np.int64), new
+    new[1:] = as_numpy(pc.not_equal(ordered[1:], ordered[:-1]))
+    return as_numpy(order).astype(np.int64), new
 
 
 def or_digits(values: pa.Array) -> pa.Array:

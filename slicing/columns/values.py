@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, is_short_decimal, room
-from slicing.columns.bits import VALUES, bits, present
+from slicing.columns.bits import VALUES, as_numpy, bits, present
 from slicing.columns.lazy import lazy
 from slicing.columns.squares import SQUARES, product
 from slicing.kernels.ranges import floats_of_keys, keys_of_floats
@@ -121,7 +121,7 @@ def _cast_by_parts(column: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_fixed_size_list(type):
         values = column.values.slice(column.offset * type.list_size, len(column) * type.list_size)
         return pa.FixedSizeListArray.from_arrays(_cast_by_parts(values, type.value_type), type=type, mask=null)
-    sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    sizes = as_numpy(pc.fill_null(pc.list_value_length(column), 0))
     large = pa.types.is_large_list(type)
     ends = array_of(np.append(0, np.cumsum(sizes)).astype(np.int64 if large else np.int32))
     values = _cast_by_parts(column.flatten(), type.value_type)

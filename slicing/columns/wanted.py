@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns import arrow_io
+from slicing.columns.bits import as_numpy
 from slicing.columns.typed import not_once
 from slicing.columns.values import taken
 
@@ -57,7 +58,7 @@ def within(found: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.Recor
         inside = np.ones(len(batch), np.bool_)
         for bound, compare in ((low, pc.greater_equal), (high, pc.less)):
             if bound is not None:
-                inside &= compare(time, bound).fill_null(False).to_numpy(zero_copy_only=False)
+                inside &= as_numpy(compare(time, bound).fill_null(False))
         if inside.all():
             yield batch
             continue

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import array_of, texts
-from slicing.columns.bits import present
+from slicing.columns.bits import as_numpy, present
 from slicing.columns.expressions import Derived
 from slicing.columns.keys import KeyTable
 from slicing.columns.names import free, with_reason
@@ -210,5 +210,5 @@ def unfit(plan: TwoSides, side: int, first: int, batch: pa.RecordBatch) -> Ints:
 def passed(columns: Mapping[str, pa.Array], where: Derived, count: int) -> Ints:
     """Positions of the rows for which an expression of their columns is true."""
     row = free("row", columns)
-    rows: Ints = pa.table({**columns, row: array_of(np.arange(count))}).filter(where.computing)[row].to_numpy()
+    rows: Ints = as_numpy(pa.table({**columns, row: array_of(np.arange(count))}).filter(where.computing)[row])
     return rows

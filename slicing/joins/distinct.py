@@ -18,6 +18,7 @@ from slicing.aggregates.builtin import count, first, last, min
 from slicing.closing.output import Output, Stats
 from slicing.columns.arrow_io import no_rows, one_piece
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import as_numpy
 from slicing.columns.dictionaries import coded, unordered
 from slicing.columns.names import free, with_reason
 from slicing.columns.sources import one_batch
@@ -396,5 +397,5 @@ def _columns(rows: pa.ChunkedArray) -> pa.Table:
 
 def _places(rows: pa.ChunkedArray) -> Ints:
     """The numbers of packed rows."""
-    places: Ints = one_piece(rows).field(rows.type.num_fields - 1).to_numpy()
+    places: Ints = as_numpy(one_piece(rows).field(rows.type.num_fields - 1))
     return places

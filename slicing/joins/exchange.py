@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_io import empty, size_of, together
+from slicing.columns.bits import as_numpy
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import taken
@@ -343,7 +344,7 @@ def _in_one_order(side: SidePlan, batches: list[pa.RecordBatch]) -> pa.RecordBat
         names = [f.name for f in side.schema if f.name != side.time and _sortable(f.type)]
         columns = {name: some.column(name) for name in (side.time, *names)}
         keys: Any = [(name, "ascending") for name in columns]
-        order[tied] = order[tied][pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy()]
+        order[tied] = order[tied][as_numpy(pc.sort_indices(pa.table(columns), sort_keys=keys))]
     return taken(batch, order)
 
 

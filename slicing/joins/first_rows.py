@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import as_numpy
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import decoded, plain
 from slicing.joins.within import Windows
@@ -63,7 +64,7 @@ class FirstRows:
         """Load what ``to_bytes`` wrote."""
         *keys, end = (one_piece(column) for column in table_of(blob).columns)
         self._keys.encode_values(keys)
-        self._end = end.to_numpy().copy()
+        self._end = as_numpy(end).copy()
 
 
 def key_types(schema: pa.Schema, names: tuple[str, ...]) -> list[pa.DataType]:

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns.arrow_io import empty, one_piece
+from slicing.columns.arrow_out import numbers_table
+from slicing.columns.bits import as_numpy
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.joins.arrivals import Rows
@@ -120,7 +122,7 @@ def _tables(state: JoinState) -> Iterator[pa.Table]:
     if state.keys is not None:
         yield state.keys.table()
     for kept in state.sides:
-        yield pa.table({"flags": kept.flags})
+        yield numbers_table({"flags": kept.flags})
         if kept.chunks:
             yield kept.table
         for run in kept.runs:
@@ -142,7 +144,7 @@ def _tables(state: JoinState) -> Iterator[pa.Table]:
 
 
 def _words(**columns: Array | None) -> pa.Table:
-    return pa.table({name: column for name, column in columns.items() if column is not None})
+    return numbers_table({name: column for name, column in columns.items() if column is not None})
 
 
 def _state(plan_of: PlanOf, header: dict[str, Any], take: Iterator[pa.Table]) -> JoinState:
@@ -212,4 +214,4 @@ def _sequence(table: pa.Table) -> Ints | None:
 
 
 def _numbers(table: pa.Table, name: str) -> Any:
-    return table[name].to_numpy()
+    return as_numpy(table[name])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from slicing.cells.blocks import Block
 from slicing.cells.lists import Lists
 from slicing.cells.table import Cells
 from slicing.columns.arrow_io import one_piece
+from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import as_numpy
 from slicing.lifecycle.errors import SnapshotError
 from slicing.query.plan import Plan
 from slicing.storage.session_store import store_for
@@ -25,7 +26,7 @@ def cells_table(cells: Cells) -> pa.Table:
     def column(block: Block) -> pa.Array:
         if isinstance(block, Lists):
             whole = block.whole()
-            return pa.LargeListArray.from_arrays(pa.array(whole.at), column(whole.items))
+            return pa.LargeListArray.from_arrays(array_of(whole.at), column(whole.items))
         return words_column(block)
 
     names = ["meta", *(f"lane{i}" for i in range(len(cells.blocks)))]
@@ -35,8 +36,8 @@ def cells_table(cells: Cells) -> pa.Table:
 def cells_of(plan: Plan, table: pa.Table, kind: type[Cells] = Cells) -> Cells:
     def block(column: pa.Array) -> Block:
         if pa.types.is_large_list(column.type):
-            return Lists(column.offsets.to_numpy(), block(column.values)).whole()
-        return column.flatten().to_numpy().reshape(-1, column.type.list_size)
+            return Lists(as_numpy(column.offsets), block(column.values)).whole()
+        return as_numpy(column.flatten()).reshape(-1, column.type.list_size)
 
     if table.num_columns != 1 + len(plan.lanes):
         raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
@@ -50,11 +51,11 @@ def store_of(plan: Plan, runs: int, take: Iterator[pa.Table], coarse: int = 0) -
 
 
 def words_column(words: Ints) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(words).ravel()), words.shape[1])
+    return pa.FixedSizeListArray.from_arrays(array_of(words.ravel()), words.shape[1])
 
 
 def words_of(column: pa.ChunkedArray) -> Ints:
-    words: Ints = one_piece(column).flatten().to_numpy().reshape(-1, column.type.list_size)
+    words: Ints = as_numpy(one_piece(column).flatten()).reshape(-1, column.type.list_size)
     return words
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns.arrow_io import one_piece
+from slicing.columns.arrow_out import array_of, numbers_table
+from slicing.columns.bits import as_numpy
 from slicing.columns.row_values import as_arrow, values_of
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.final import FinalRows, Run
@@ -32,7 +34,7 @@ def row_tables(store: KeyRows) -> list[pa.Table]:
         _known({"of_key": (store.arrived.of_key, 0)}),
         _known({"last": (quiet.last, BEGIN), "began": (quiet.began, 0)}),
     )
-    notes = (pa.table({"note": known}) for kept in (store.notes, store.bases) for _, known in sorted(kept.items()))
+    notes = (numbers_table({"note": known}) for kept in (store.notes, store.bases) for _, known in sorted(kept.items()))
     return [
         counts,
         *others,
@@ -44,37 +46,43 @@ def row_tables(store: KeyRows) -> list[pa.Table]:
 
 
 def _stream_tables(stream: Stream) -> list[pa.Table]:
-    return [pa.table({"at": stream.at, "since": stream.since}), *map(cells_table, stream.store.runs)]
+    return [
+        numbers_table({"at": stream.at, "since": stream.since}),
+        *map(cells_table, stream.store.runs),
+    ]
 
 
 def _known(columns: dict[str, tuple[Ints, int]]) -> pa.Table:
     """What is kept for each key, cut after the last key that has anything: the arrays may have room for more."""
     kept = np.logical_or.reduce([column != none for column, none in columns.values()])
     size = int(kept.nonzero()[0][-1]) + 1 if kept.any() else 0
-    return pa.table({name: column[:size] for name, (column, _) in columns.items()})
+    return numbers_table({name: column[:size] for name, (column, _) in columns.items()})
 
 
 def _run_tables(plan: Plan, run: RowTable | PlainRows) -> list[pa.Table]:
     if isinstance(run, RowTable):
         return [cells_table(run.cells), _facts_table(plan, run)]
-    return [_waiting_table(run.rows).append_column("rank", pa.array(run.ranks()))]
+    return [_waiting_table(run.rows).append_column("rank", array_of(run.ranks()))]
 
 
 def _waiting_table(run: Rows) -> pa.Table:
     words = {"time": run.time, "arrival": run.arrivals()} | ({} if run.code is None else {"code": run.code})
     ranks = {f"rank of {name}": rank for name, rank in run.ranks.items()}
     stamps = {f"stamp {number}": stamp for number, stamp in run.stamps.items()}
-    return pa.table(words | ranks | stamps | {f"column {name}": column for name, column in run.columns.items()})
+    table = numbers_table(words | ranks | stamps)
+    for name, column in run.columns.items():
+        table = table.append_column(f"column {name}", column)
+    return table
 
 
 def _waiting(plan: Plan, table: pa.Table) -> Rows:
     found = {name: one_piece(column) for name, column in zip(*columns_of(table), strict=True)}
     columns = {name: found[f"column {name}"] for name in plan.row_columns}
-    ranks = {name: found[f"rank of {name}"].to_numpy() for name in plan.ranked}
-    code = found["code"].to_numpy() if "code" in found else None
+    ranks = {name: as_numpy(found[f"rank of {name}"]) for name in plan.ranked}
+    code = as_numpy(found["code"]) if "code" in found else None
     codes = 1 if code is None else int(code.max(initial=-1)) + 1
-    stamps = {int(n.split()[1]): column.to_numpy() for n, column in found.items() if n.startswith("stamp ")}
-    words = found["time"].to_numpy(), code, codes, found["arrival"].to_numpy()
+    stamps = {int(n.split()[1]): as_numpy(column) for n, column in found.items() if n.startswith("stamp ")}
+    words = as_numpy(found["time"]), code, codes, as_numpy(found["arrival"])
     return Rows(plan, columns, *words, ranks, stamps=stamps)
 
 
@@ -100,8 +108,8 @@ def rows_header(store: KeyRows) -> dict[str, Any]:
 
 
 def rows_of(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> KeyRows:
-    counts, of_key, quiet = ([c.to_numpy().copy() for c in next(take).columns] for _ in range(3))
-    notes, bases = ({n: next(take)["note"].to_numpy().copy() for n in numbers} for numbers in header["notes"])
+    counts, of_key, quiet = ([as_numpy(c).copy() for c in next(take).columns] for _ in range(3))
+    notes, bases = ({n: as_numpy(next(take)["note"]).copy() for n in numbers} for numbers in header["notes"])
     final: tuple[Run, ...] = tuple((_plain if plain else _run)(plan, take) for plain in header["plain"])
     waiting = tuple(_waiting(plan, next(take)) for _ in range(header["waiting"]))
     contexts: dict[int, dict[int, Context]] = {}
@@ -118,7 +126,7 @@ def rows_of(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> Key
 
 def _of_stream(plan: Plan, known: list[int], take: Iterator[pa.Table]) -> Stream:
     runs, coarse, reached, closed, latest = known
-    at, since = (column.to_numpy() for column in next(take).columns)
+    at, since = (as_numpy(column) for column in next(take).columns)
     store = store_of(plan, runs, take, coarse)
     return Stream(store, reached, closed, at, since, latest)
 
@@ -132,5 +140,5 @@ def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:
 
 def _plain(plan: Plan, take: Iterator[pa.Table]) -> PlainRows:
     table = next(take)
-    rank = table["rank"].to_numpy()
+    rank = as_numpy(table["rank"])
     return PlainRows(_waiting(plan, table), rank if plan.spec.by else int(rank[0]))

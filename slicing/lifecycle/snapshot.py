@@ -26,6 +26,8 @@ from slicing.cells.unread import Unread, UnreadSessions
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
 from slicing.columns.arrow_io import empty, one_piece, size_of
+from slicing.columns.arrow_out import numbers_table
+from slicing.columns.bits import as_numpy
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.pools import whole
@@ -144,8 +146,8 @@ def _group_header(state: State) -> dict[str, Any]:
 
 
 def _group_tables(state: State) -> list[pa.Table]:
-    tables = [pa.table({"end": last}) for last in state.filled.values()]
-    tables.append(pa.table(asdict(state.revisions)))
+    tables = [numbers_table({"end": last}) for last in state.filled.values()]
+    tables.append(numbers_table(asdict(state.revisions)))
     tables += [cells_table(run) for run in state.store.runs]
     return tables + row_tables(state.rows)
 
@@ -153,8 +155,8 @@ def _group_tables(state: State) -> list[pa.Table]:
 def _group(state: State, header: dict[str, Any], take: Iterator[pa.Table]) -> State:
     """Read what ``_group_header`` and ``_group_tables`` have written."""
     plan = state.plan
-    filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
-    revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*columns_of(next(take)), strict=True)})
+    filled = {k: as_numpy(next(take)["end"]).copy() for k in header["filled"]}
+    revisions = Revisions(**{name: as_numpy(c) for name, c in zip(*columns_of(next(take)), strict=True)})
     store = store_of(plan, header["runs"], take, header["coarse"])
     rows = rows_of(plan, header["rows"], take)
     return state.but(watermark=header["watermark"], store=store, rows=rows, filled=filled, revisions=revisions)
@@ -182,8 +184,8 @@ def _state_tables(state: State, packed: bool) -> list[pa.Table | Unread | _Run]:
     if state.keys is not None:
         tables.append(state.keys.table())
     tables += [pa.table({"value": whole(pool)}) for pool in state.pools.values()]
-    tables += [pa.table({"end": last}) for last in state.filled.values()]
-    tables.append(pa.table(asdict(state.revisions)))
+    tables += [numbers_table({"end": last}) for last in state.filled.values()]
+    tables.append(numbers_table(asdict(state.revisions)))
     tables += [_run_of(state.plan, run) if packed else cells_table(run) for run in state.store.runs]
     tables += [cells_table(run) for p in state.postponed for run in p.store.runs]
     tables += [cells_table(run) for known in state.apart for run in known.store.runs]
@@ -193,7 +195,7 @@ def _state_tables(state: State, packed: bool) -> list[pa.Table | Unread | _Run]:
     tables += [] if state.held is None else [state.held]
     tables += row_tables(state.rows)
     if len(state.marks):
-        tables.append(pa.table({"code": state.marks.code, "mark": state.marks.mark}))
+        tables.append(numbers_table({"code": state.marks.code, "mark": state.marks.mark}))
     tables += [table for group in state.groups for table in _group_tables(group)]
     return tables
 
@@ -270,8 +272,8 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, policy: Policy) ->
     if spec.by:
         keys = KeyTable.of(plan.key_types, [one_piece(column) for column in next(take).columns])
     pools = {name: plan.partials.pool(name, one_piece(next(take)["value"])) for name in header["pools"]}
-    filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
-    revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*columns_of(next(take)), strict=True)})
+    filled = {k: as_numpy(next(take)["end"]).copy() for k in header["filled"]}
+    revisions = Revisions(**{name: as_numpy(c) for name, c in zip(*columns_of(next(take)), strict=True)})
     store = store_for(plan, tuple(take.run(plan) for _ in range(header["runs"])), header["coarse"])
     postponed = tuple(Postponed(store_of(plan, runs, take), after, until) for runs, after, until in header["postponed"])
     apart = tuple(Apart(store_of(plan, runs, take), judged, epoch) for runs, judged, epoch in header["apart"])
@@ -306,7 +308,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, policy: Policy) ->
         shown=shown,
     )
     if header["marks"]:
-        state.marks = KeyMarks(*(column.to_numpy() for column in next(take).columns))
+        state.marks = KeyMarks(*(as_numpy(column) for column in next(take).columns))
     state.groups = tuple(_group(state, group, take) for group in header["groups"])
     return state
 

@@ -23,6 +23,7 @@ from slicing.cells.lists import Lists
 from slicing.cells.ranked import CellOf, map_ranks
 from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import present
 from slicing.columns.order import stable_order
 from slicing.columns.pools import ranks
 from slicing.columns.values import has_offsets
@@ -164,7 +165,7 @@ class _Texts(NamedTuple):
 
 
 def _column(array: pa.Array) -> _Values | _Texts:
-    valid = memoryview(array.is_valid().cast(pa.uint8()).to_numpy().tobytes())
+    valid = memoryview(present(array).tobytes())
     if has_offsets(array.type):
         array = array.cast(pa.large_binary())
         _, starts, texts = array.buffers()

@@ -16,6 +16,7 @@ from slicing.cells.blocks import width
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.list_kinds import Best
 from slicing.cells.ranked import RANK_FORMS
+from slicing.columns.bits import as_numpy
 from slicing.columns.lazy import lazy
 from slicing.columns.pools import Placed, Pool
 from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, has_offsets
@@ -55,7 +56,7 @@ class Partials:
         self.value_types = {f.column: ValueType.of(types[f.column], f.column) for f in read}
         self.readers = {f: _reader(self.value_types[f.column], types, f) for f in read}
         if signed:
-            self.readers[SIGN] = lambda column: column.to_numpy()
+            self.readers[SIGN] = as_numpy
         by_rank = {f.column for f in feeds if f.form in RANK_FORMS}
         self.ranked = [name for name, value in self.value_types.items() if value.ranked and name in by_rank]
         self.placed = frozenset[str]() if through is not None or not arrival else self._told_apart()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from slicing.closing.output import Output, tables_of
 from slicing.columns.arrow_io import together
+from slicing.columns.bits import as_numpy
 from slicing.columns.dictionaries import unified, whole
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
@@ -169,7 +170,7 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
             )
     batch = pa.record_batch({name: plain(whole(table[name])) for name in table.column_names})
     came = pc.equal(batch.column("op"), "+") if spec.emit == "changes" else pc.equal(batch.column("revision"), 0)
-    came = came.to_numpy(zero_copy_only=False)
+    came = as_numpy(came)
     gone = ~came if spec.emit == "changes" else np.zeros_like(came)
     last = _standing(batch, names, came, gone)
     table = pa.Table.from_batches([taken(batch, last)])

@@ -261,7 +261,7 @@ class Measure:
     @lazy
     def _zone(self) -> tzinfo:
         """The zone, as Arrow resolves it."""
-        zone: tzinfo = pa.scalar(0, pa.timestamp("us", self.type.tz)).as_py().tzinfo
+        zone: tzinfo = pa.lib.string_to_tzinfo(self.type.tz)  # a scalar's ``as_py`` imports pandas
         return zone
 
     def _words_of(self, ns: int, argument: str, shown: str) -> int:
