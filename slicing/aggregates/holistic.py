@@ -207,6 +207,7 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         tangled, all_rows = interleaved(picked), given(lists)
         if 2 * starts[-1] > all_rows.size and (first[1:] == last[:-1]).all() and not tangled.any():
             words = all_rows[first[0] : last[-1]]
+            words = words if is_float else words.copy()  # results do not lie in memory that was given
         else:
             words = np.empty(starts[-1], np.int64)
             copied(all_rows, first[~tangled], last[~tangled], starts[:-1][~tangled], words)

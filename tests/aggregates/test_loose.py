@@ -164,3 +164,14 @@ def test_windows_of_several_cells_need_sorted_values() -> None:
     alone = Windows.of(Picked(Loose(loose.start, values), np.array([0, 2]), np.array([1, 3])))
     assert isinstance(alone, Selecting)
     assert alone.ranked(np.array([1, 0]), np.array([2, 1])).tolist() == [[7, 9], [2, 3]]
+
+
+@pytest.mark.parametrize("type", [np.int64, np.float64])
+def test_results_do_not_lie_in_memory_that_was_given(type: type) -> None:
+    given = np.arange(5000).astype(type)
+    aggs = {"all": sl.collect("v"), "mid": sl.median("v"), "top": sl.top_k("v", 2)}
+    spec = sl.Spec("t", {"w": sl.tumbling(1000)}, aggs)
+    found = sl.aggregate(pa.table({"t": SINCE + np.arange(5000), "v": given}), spec)
+    given[:] = -1
+    assert found["all"].to_pylist() == np.arange(5000).reshape(5, 1000).tolist()
+    assert found["top"].to_pylist()[0] == [999, 998]

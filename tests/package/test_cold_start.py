@@ -59,9 +59,9 @@ STREAM = """
 import sys, numpy as np, pyarrow as pa, slicing as sl
 from pyarrow import ipc
 rows = ipc.open_file(sys.argv[1]).read_all()
-for window in (sl.tumbling(100), sl.session(9), sl.rows(5, every=2), sl.whole()):
+for window in (sl.tumbling("100us"), sl.session("9us"), sl.rows(5, every=2), sl.whole()):
     aggs = {"n": sl.count(), "mid": sl.median("v"), "low": sl.min("name"), "all": sl.collect("v")}
-    spec = sl.Spec("t", {"w": window}, aggs, by=["k"], watermark=sl.bounded(10))
+    spec = sl.Spec("t", {"w": window}, aggs, by=["k"], watermark=sl.bounded("10us"))
     op = sl.Operator(spec)
     op.push(rows.slice(0, 500))
     op = sl.Operator.restore(spec, op.snapshot())
