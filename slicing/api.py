@@ -57,7 +57,8 @@ def aggregate(
         ``pandas.read_csv(path, chunksize=...)``), or the path, the glob or the URI of Parquet, CSV, Arrow IPC and
         Feather files or of a folder of them (``str``, ``pathlib.Path``, or a list). From files, datasets, lazy frames
         and relations only the columns that the spec names are read. Each file must have these columns; a dataset with
-        its own schema reads columns that a file lacks as nulls.
+        its own schema reads columns that a file lacks as nulls. An iterator must not write into the memory of frames
+        that it has given: several small ones are read together.
     spec
         The query. With ``on_null_time="late"`` rows without a time are left out.
     threads
@@ -130,6 +131,7 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
     if is_held(data):
         held = list(found)
         found = iter(held)
+        policy = operator._policy = policy.with_arguments(lent=True)
         if len(held) == 1 and len(held[0]) <= policy.gathered_rows:  # nothing comes that a head would wait for
             operator._policy = policy.with_arguments(head_rows=0)
         few = any(len(batch) < policy.gathered_rows for batch in held[:-1])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slicing.cells.lanes import Lane
-from slicing.cells.lists import Columns, Lists, Loose, Picked, as_items, concatenated, counted, near
+from slicing.cells.lists import Columns, Lists, Loose, Picked, as_items, concatenated, counted, near, owned
 from slicing.columns.order import order_by, stable_order
 from slicing.kernels import lists as k
 from slicing.kernels.strategies import Combinations
@@ -32,6 +32,7 @@ class Lifting(NamedTuple):
     valid: Bytes  # one byte per row; empty: all rows count
     feeds: Sequence[Array]
     order: Callable[[], tuple[Ints, Ints, Ints]]  # time, sequence, arrival (all 0 where there is none)
+    lent: bool = True  # whether the memory of the feeds stays as it is for as long as the lists are kept
     loose: bool = False  # whether windows may select from values in no order: none shares a cell, and cells are large
 
 
@@ -72,7 +73,7 @@ class ListKind:
         unsorted = cell if rows.counts is None else None
         if self.fuse and self.words == 2:
             x = rows.feeds[0] if chosen is None else rows.feeds[0][chosen]
-            return self._of_values(_grouped(unsorted, start, x), start, rows.loose)
+            return self._of_values(_grouped(unsorted, start, x), start, rows)
         t, s, a = rows.order()
         every = np.arange(t.size) if chosen is None else chosen
         if self.fuse:
@@ -92,18 +93,20 @@ class ListKind:
         words = [c.view(np.int64) for c in (t, s, a, *rows.feeds)]
         row_order = _row_order(words if chosen is None else [c[every] for c in words])
         if row_order is None and unsorted is None:
-            return Columns(start, words if chosen is None else [word.take(chosen) for word in words])
+            if chosen is not None:
+                return Columns(start, [word.take(chosen) for word in words])
+            return Columns(start, words if rows.lent else [owned(word) for word in words])
         cell = rows.cell() if cell is None else cell
         if row_order is not None:
             cell, every = cell[row_order], every[row_order]
         return Lists(start, as_items(words, _grouped(cell, start, every)))
 
-    def _of_values(self, values: Ints, start: Ints, loose: bool) -> Lists:
+    def _of_values(self, values: Ints, start: Ints, rows: Lifting) -> Lists:
         """The lists of values that are grouped by cell."""
         if self.fuse == k.MOST:
             return counted(values, start, k.run_largest)
-        if loose and not near(values, start.size - 1)[1]:
-            return Loose(start, values)
+        if rows.loose and not near(values, start.size - 1)[1]:
+            return Loose(start, values if rows.lent else owned(values))
         return counted(values, start, k.run_lengths)
 
 

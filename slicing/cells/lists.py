@@ -309,6 +309,14 @@ def counted(values: Ints, start: Ints, make: Callable[..., int]) -> Lists:
     return Lists(at, items if n == values.size else items[:n].copy())
 
 
+def owned(words: Ints) -> Ints:
+    """The words, or a copy if they lie in memory that may be written into."""
+    of = words
+    while isinstance(of.base, np.ndarray):
+        of = of.base
+    return words if of.flags.owndata else words.copy()
+
+
 def near(values: Ints, cells: int) -> tuple[int, int]:
     """The smallest value and, if values lie so near to each other that counting them costs less than sorting, how many
     numbers there are up to the largest; otherwise 0."""

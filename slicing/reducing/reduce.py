@@ -428,7 +428,7 @@ def _lifting(rows: Rows, lane: Lane, place: Place, size: int) -> Lifting:
 
     counts = place.counts() if isinstance(place, Segments) else None
     loose = rows.plan.apart and rows.time.size >= rows.plan.policy.selected * size
-    return Lifting(place.cell, size, counts, valid, feeds, in_order, loose)
+    return Lifting(place.cell, size, counts, valid, feeds, in_order, rows.plan.policy.lent, loose)
 
 
 def _check_sign(column: str, values: Array, valid: Bytes) -> None:

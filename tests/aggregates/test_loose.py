@@ -175,3 +175,16 @@ def test_results_do_not_lie_in_memory_that_was_given(type: type) -> None:
     given[:] = -1
     assert found["all"].to_pylist() == np.arange(5000).reshape(5, 1000).tolist()
     assert found["top"].to_pylist()[0] == [999, 998]
+
+
+@pytest.mark.parametrize("agg", [sl.median("v"), sl.collect("v"), sl.top_k("v", 2), sl.count_distinct("v")], ids=repr)
+@pytest.mark.parametrize("type", [np.int64, np.float64])
+def test_open_windows_do_not_lie_in_memory_that_was_given(agg: sl.Aggregate, type: type) -> None:
+    """A producer may fill one buffer again and again."""
+    given, times = (np.arange(1000) * 10**10).astype(type), SINCE + np.arange(1000)
+    whole = pa.table({"t": times.copy(), "v": given.copy()})
+    spec = sl.Spec("t", {"w": sl.tumbling(10_000)}, {"x": agg})
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": times, "v": given}))
+    given[:], times[:] = -1, 0
+    assert op.flush().windows["x"].to_pylist() == sl.aggregate(whole, spec)["x"].to_pylist()
