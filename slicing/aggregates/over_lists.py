@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from slicing.cells.lists import Loose, Picked
+from slicing.cells.lists import Loose, Picked, Raw
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.order import numbered, sorting
@@ -78,10 +78,10 @@ class Windows(_Filled):
     @staticmethod
     def of(block: Picked) -> Windows | Selecting:
         """Windows of sorted values, unless no window needs them sorted."""
-        lists = block.lists
-        if isinstance(lists, Loose) and lists.is_loose and not (block.last - block.first > 1).any():
-            return Selecting(block, lists)
-        return Windows(block)
+        raw = block.lists.raw if isinstance(block.lists, Loose) else None
+        if raw is None or (block.last - block.first > 1).any():
+            return Windows(block)
+        return Selecting(block, raw)
 
     def some(self, which: Ints) -> Windows:
         """A selection of the windows, over the same lists."""
@@ -187,12 +187,12 @@ class Windows(_Filled):
 class Selecting(_Filled):
     """The windows of a lane that have values, each of one cell. Their values are in no order (``Loose``)."""
 
-    def __init__(self, block: Picked, lists: Loose) -> None:
-        begin, end = lists.start[block.first], lists.start[block.last]
+    def __init__(self, block: Picked, raw: Raw) -> None:
+        begin, end = raw.start[block.first], raw.start[block.last]
         self.size, self.filled = len(block), end > begin
         self.place = np.flatnonzero(self.filled)
         self.begin, self.count = begin[self.place], (end - begin)[self.place]
-        self.value = lists.values
+        (self.value,) = raw.rest
 
     def _each(self) -> Iterator[Ints]:
         """The values of each window, in memory that the next window takes over."""

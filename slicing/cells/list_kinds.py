@@ -94,8 +94,8 @@ class ListKind:
         row_order = _row_order(words if chosen is None else [c[every] for c in words])
         if row_order is None and unsorted is None:
             if chosen is not None:
-                return Columns(start, [word.take(chosen) for word in words])
-            return Columns(start, words if rows.lent else [owned(word) for word in words])
+                return Columns(start, *(word.take(chosen) for word in words))
+            return Columns(start, *(words if rows.lent else map(owned, words)))
         cell = rows.cell() if cell is None else cell
         if row_order is not None:
             cell, every = cell[row_order], every[row_order]
@@ -106,7 +106,7 @@ class ListKind:
         if self.fuse == k.MOST:
             return counted(values, start, k.run_largest)
         if rows.loose and not near(values, start.size - 1)[1]:
-            return Loose(start, values if rows.lent else owned(values))
+            return Loose(start, values.view() if rows.lent else owned(values))
         return counted(values, start, k.run_lengths)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from slicing.columns.arrow_out import MANY_ROWS, table_room
-from slicing.columns.lazy import lazy
 from slicing.kernels import lists as k
 from slicing.system.arrays import Ints, Mask
 
@@ -78,136 +77,135 @@ class Lists:
         return Lists(self.at - self.at[0], self.items[self.at[0] : self.at[-1]])
 
 
-class Loose(Lists):
-    """Values of cells, as they came. They become items, sorted and counted, when something reads these.
+class Deferred(Lists):
+    """Lists whose items are made when something reads them. Until then other memory is held in their place.
 
-    A window of one cell needs no order: selecting the median of 1850 values costs a fourth of sorting and counting
-    them. The values of cell c are ``values[start[c] : start[c + 1]]``.
+    The cells of the ``rest`` are ``start[c] : start[c + 1]``. Both go when the items are made.
     """
 
-    start: Ints
-    values: Ints
-
-    def __init__(self, start: Ints, values: Ints) -> None:
-        values = values.view()
-        values.setflags(write=False)  # kernels are compiled for one type
-        vars(self).update(start=start, values=values)
-
-    @lazy
-    def counted(self) -> Lists:
-        start = self.start - self.start[0]
-        return counted(self.values[self.start[0] : self.start[-1]], start, k.run_lengths)
+    def __init__(self, start: Ints, *rest: Ints) -> None:
+        rest = tuple(some[start[0] : start[-1]] for some in rest)
+        start = start - start[0] if start[0] else start
+        for some in rest:
+            some.setflags(write=False)  # kernels are compiled for one type
+        vars(self)["_held"] = Raw(start, rest)
 
     @property
-    def at(self) -> Ints:
-        return self.counted.at
+    def raw(self) -> Raw | None:
+        """What is held as long as nothing has read the items."""
+        held: Raw | Lists = vars(self)["_held"]
+        return held if isinstance(held, Raw) else None
 
     @property
-    def items(self) -> Ints:
-        return self.counted.items
-
-    @property
-    def is_loose(self) -> bool:
-        """Whether nothing has read the items."""
-        return "counted" not in vars(self)
-
-    def __len__(self) -> int:
-        return self.start.size - 1
-
-    @property
-    def size(self) -> int:
-        return int(self.start[-1] - self.start[0]) if self.is_loose else self.counted.size
-
-    @property
-    def nbytes(self) -> int:
-        values = int(self.start.nbytes + 8 * (self.start[-1] - self.start[0]))
-        return values if self.is_loose else values + self.counted.nbytes
-
-    def __getitem__(self, index: Index) -> Lists:
-        if not self.is_loose:
-            return self.counted[index]
-        if not isinstance(index, slice):
-            return super().__getitem__(index)
-        first, stop, _ = index.indices(len(self))
-        start = self.start[first : max(first, stop) + 1]
-        if 2 * (start[-1] - start[0]) > self.values.size:
-            return Loose(start, self.values)
-        return Loose(start - start[0], self.values[start[0] : start[-1]].copy())
-
-    def take(self, index: Ints, axis: int = 0) -> Lists:
-        return self._moved(index, np.arange(index.size + 1)) if self.is_loose else self.counted.take(index, axis)
-
-    def grouped(self, members: Ints, bounds: Ints, keys: int, fuse: int) -> Lists:
-        if self.is_loose and self.size <= MERGED_LOOSE:
-            return self._moved(members, bounds)
-        return self.counted.grouped(members, bounds, keys, fuse)
-
-    def whole(self) -> Lists:
-        return self.counted
-
-    def _moved(self, members: Ints, bounds: Ints) -> Loose:
-        """For each g, the values of the cells ``members[bounds[g] : bounds[g + 1]]``."""
-        first, last = self.start[members], self.start[members + 1]
-        to = np.append(0, np.cumsum(last - first))
-        values = np.empty(to[-1], np.int64)
-        k.copied(self.values, first, last, to[:-1], values)
-        return Loose(to[bounds], values)
-
-
-class Columns(Lists):
-    """Rows of cells as columns, one for each word. They become items when something reads these: lists of one column's
-    values need only that column. The rows of cell c are ``start[c] : start[c + 1]``."""
-
-    start: Ints
-    words: Sequence[Ints]
-
-    def __init__(self, start: Ints, words: Sequence[Ints]) -> None:
-        vars(self).update(start=start, words=words)
-
-    @lazy
     def made(self) -> Lists:
-        return Lists(self.at, as_items([self.word(at) for at in range(len(self.words))], None))
+        held: Raw | Lists = vars(self)["_held"]
+        if isinstance(held, Raw):
+            held = vars(self)["_held"] = self._make(held)
+        return held
+
+    def _make(self, raw: Raw) -> Lists:
+        raise NotImplementedError
 
     @property
     def at(self) -> Ints:
-        return self.start - self.start[0] if self.start[0] else self.start
+        return self.made.at
 
     @property
     def items(self) -> Ints:
         return self.made.items
 
     def __len__(self) -> int:
-        return self.start.size - 1
+        held: Raw | Lists = vars(self)["_held"]
+        return (held.start if isinstance(held, Raw) else held.at).size - 1
 
     @property
     def size(self) -> int:
-        return int(self.start[-1] - self.start[0])
+        raw = self.raw
+        return self.made.size if raw is None else int(raw.start[-1])
 
     @property
     def nbytes(self) -> int:
-        words = len(self.words) * (2 if "made" in vars(self) else 1)
-        return int(self.start.nbytes) + 8 * self.size * words
-
-    def word(self, number: int) -> Ints:
-        return self.words[number][self.start[0] : self.start[-1]]
-
-    def some(self, index: Ints) -> Ints:
-        return np.stack([self.word(at).take(index) for at in range(len(self.words))], axis=1)
+        raw = self.raw
+        return self.made.nbytes if raw is None else int(raw.start.nbytes) + 8 * int(raw.start[-1]) * len(raw.rest)
 
     def __getitem__(self, index: Index) -> Lists:
-        if not isinstance(index, slice):
+        raw = self.raw
+        if raw is None or not isinstance(index, slice):
             return self.made[index]
         first, stop, _ = index.indices(len(self))
-        start = self.start[first : max(first, stop) + 1]
-        if 2 * (start[-1] - start[0]) > self.words[0].size:
-            return Columns(start, self.words)
-        return Columns(start - start[0], [word[start[0] : start[-1]].copy() for word in self.words])
+        start = raw.start[first : max(first, stop) + 1]
+        if 2 * (start[-1] - start[0]) > raw.start[-1]:
+            return type(self)(start, *raw.rest)
+        return type(self)(start - start[0], *(some[start[0] : start[-1]].copy() for some in raw.rest))
 
-    def whole(self) -> Lists:
-        return self
+    def take(self, index: Ints, axis: int = 0) -> Lists:
+        return self.made.take(index, axis)
 
     def grouped(self, members: Ints, bounds: Ints, keys: int, fuse: int) -> Lists:
         return self.made.grouped(members, bounds, keys, fuse)
+
+    def whole(self) -> Lists:
+        return self.made
+
+
+class Raw(NamedTuple):
+    """What :class:`Deferred` lists hold in place of their items."""
+
+    start: Ints
+    rest: tuple[Ints, ...]
+
+
+class Loose(Deferred):
+    """Values of cells, as they came. Their items are the values sorted and counted.
+
+    A window of one cell needs no order: selecting the median of 1850 values costs a fourth of sorting and counting
+    them.
+    """
+
+    def _make(self, raw: Raw) -> Lists:
+        return counted(raw.rest[0], raw.start, k.run_lengths)
+
+    def take(self, index: Ints, axis: int = 0) -> Lists:
+        raw = self.raw
+        return super().take(index, axis) if raw is None else _moved(raw, index, np.arange(index.size + 1))
+
+    def grouped(self, members: Ints, bounds: Ints, keys: int, fuse: int) -> Lists:
+        raw = self.raw
+        if raw is not None and raw.start[-1] <= MERGED_LOOSE:
+            return _moved(raw, members, bounds)
+        return super().grouped(members, bounds, keys, fuse)
+
+
+def _moved(raw: Raw, members: Ints, bounds: Ints) -> Loose:
+    """For each g, the values of the cells ``members[bounds[g] : bounds[g + 1]]``."""
+    first, last = raw.start[members], raw.start[members + 1]
+    to = np.append(0, np.cumsum(last - first))
+    values = np.empty(to[-1], np.int64)
+    k.copied(raw.rest[0], first, last, to[:-1], values)
+    return Loose(to[bounds], values)
+
+
+class Columns(Deferred):
+    """Rows of cells as columns, one for each word of their items: lists of one column's values need only that one."""
+
+    def _make(self, raw: Raw) -> Lists:
+        return Lists(raw.start, as_items(raw.rest, None))
+
+    @property
+    def at(self) -> Ints:
+        raw = self.raw
+        return self.made.at if raw is None else raw.start
+
+    def word(self, number: int) -> Ints:
+        raw = self.raw
+        return self.made.word(number) if raw is None else raw.rest[number]
+
+    def some(self, index: Ints) -> Ints:
+        raw = self.raw
+        return self.made.some(index) if raw is None else np.stack([word.take(index) for word in raw.rest], axis=1)
+
+    def whole(self) -> Lists:
+        return self
 
 
 @dataclass(frozen=True)
@@ -251,28 +249,18 @@ class Picked:
 
 def concatenated(parts: Sequence[Lists]) -> Lists:
     """Concatenate lists of one lane."""
-    loose = [p for p in parts if isinstance(p, Loose) and p.is_loose]
-    if len(loose) == len(parts):
-        return _loose_together(loose)
-    columns = [p for p in parts if isinstance(p, Columns)]
-    if len(columns) == len(parts):
-        words = [np.concatenate([p.word(at) for p in columns]) for at in range(len(columns[0].words))]
-        return Columns(_one_after_another([p.start for p in columns]), words)
+    raws = [p.raw for p in parts if isinstance(p, Deferred)]
+    held = [raw for raw in raws if raw is not None]
+    kinds = set(map(type, parts))
+    if len(held) == len(parts) and len(kinds) == 1:
+        (kind,) = kinds
+        shift = np.cumsum([0, *(raw.start[-1] for raw in held)])
+        start = np.concatenate([[0], *(raw.start[1:] + by for raw, by in zip(held, shift[:-1], strict=True))])
+        return kind(start, *map(np.concatenate, zip(*(raw.rest for raw in held), strict=True)))
     whole = [p.whole() for p in parts]
     shift = np.cumsum([0, *(p.size for p in whole)])
     at = np.concatenate([[0], *(p.at[1:] + by for p, by in zip(whole, shift[:-1], strict=True))])
     return Lists(at, np.concatenate([p.items for p in whole]))
-
-
-def _loose_together(parts: Sequence[Loose]) -> Loose:
-    values = np.concatenate([p.values[p.start[0] : p.start[-1]] for p in parts])
-    return Loose(_one_after_another([p.start for p in parts]), values)
-
-
-def _one_after_another(starts: Sequence[Ints]) -> Ints:
-    """Where the cells of these lists start if the lists are concatenated."""
-    shift = np.cumsum([0, *(start[-1] - start[0] for start in starts)])
-    return np.concatenate([[0], *(start[1:] - start[0] + by for start, by in zip(starts, shift[:-1], strict=True))])
 
 
 def interleaved(picked: Picked) -> Mask:
