@@ -21,7 +21,7 @@ from slicing.query.policy import Policy, checked
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.watermark import Punctuated
-from slicing.times.durations import SECOND
+from slicing.times.durations import SECOND, Duration
 from slicing.windows.bounds import BEGIN, Progression
 from slicing.windows.builtin import Calendar, Landmark, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -78,10 +78,12 @@ def _late(plan: Plan) -> str:
 
 def likely_schema(spec: Spec) -> pa.Schema:
     """The columns that the spec suggests. Types are guessed only where they do not matter to slicing."""
-    numbers = any(isinstance(span, int) and span != 0 for _, span in spec._spans())
+    spans = [span for _, span in spec._spans()]
+    numbers = any(isinstance(span, int) and span != 0 for span in spans)
+    fine = any(isinstance(span, Duration) and span.ns % 1000 for span in spans)
     calendars = any(isinstance(w, Calendar) for w in spec.windows.values())
     local = any(isinstance(w, Calendar) and w.local for w in spec.windows.values())
-    time = pa.int64() if numbers and not calendars else pa.timestamp("us", None if local else "UTC")
+    time = pa.int64() if numbers and not calendars else pa.timestamp("ns" if fine else "us", None if local else "UTC")
     fixed = dict.fromkeys([name for trigger in spec.triggers().values() for name in trigger.columns()], pa.bool_())
     if spec.sequence is not None:
         fixed[spec.sequence] = pa.int64()

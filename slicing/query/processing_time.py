@@ -23,7 +23,8 @@ class ProcessingTime:
 
 @says_arguments
 def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
-    """As ``time=``: give each row the time of the clock at its push.
+    """As ``time=``: give each row the time of the clock at its push. The watermark is this clock, whatever the spec's
+    ``watermark`` is.
 
     Parameters
     ----------

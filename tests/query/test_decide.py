@@ -184,3 +184,8 @@ def test_types_that_the_spec_does_not_tell_are_found_for_its_expressions(aggs):
     assert sl.explain(spec)["edges"].startswith("every 1m")
     asked = sl.FeatureSpec(on="k", time="at", ranges={"hour": "1h"}, aggs={"s": sl.sum("v").where(sl.col("w") == "a")})
     assert "hour" in sl.explain(asked)["ranges"]
+
+
+def test_a_query_of_nanoseconds_is_explained_without_a_schema() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling("500ns")}, {"n": sl.count()})
+    assert "edges                every 500ns" in str(sl.explain(spec))
