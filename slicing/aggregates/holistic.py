@@ -31,7 +31,7 @@ from slicing.cells.list_kinds import (
     rows_of,
     sampled,
 )
-from slicing.cells.lists import Lists, Picked, interleaved
+from slicing.cells.lists import Lists, Picked, interleaved, owned
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.order import order_by
@@ -207,7 +207,7 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         tangled, all_rows = interleaved(picked), given(lists)
         if 2 * starts[-1] > all_rows.size and (first[1:] == last[:-1]).all() and not tangled.any():
             words = all_rows[first[0] : last[-1]]
-            words = words if is_float else words.copy()  # results do not lie in memory that was given
+            words = owned(words)  # results do not lie in memory that was given
         else:
             words = np.empty(starts[-1], np.int64)
             copied(all_rows, first[~tangled], last[~tangled], starts[:-1][~tangled], words)

@@ -32,8 +32,8 @@ class Lifting(NamedTuple):
     valid: Bytes  # one byte per row; empty: all rows count
     feeds: Sequence[Array]
     order: Callable[[], tuple[Ints, Ints, Ints]]  # time, sequence, arrival (all 0 where there is none)
-    lent: bool = True  # whether the memory of the feeds stays as it is for as long as the lists are kept
-    loose: bool = False  # whether windows may select from values in no order: none shares a cell, and cells are large
+    lent: bool  # whether the memory of the feeds stays as it is for as long as the lists are kept
+    loose: bool  # whether windows may select from values in no order: none shares a cell, and cells are large
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ def _lanes(plan: Plan, blocks: tuple[Block, ...]) -> Iterator[tuple[Lane, Unmatc
     for lane, block in zip(plan.lanes, blocks, strict=True):
         if not isinstance(lane.flag, Side):
             found = unmatched(lane, block, None)
-            yield lane, found._replace(below=found.below | _negative(plan, lane, block))
+            if lane.kind == NET_SUM and plan.partials.value_types[lane.feeds[0].column].family in (UNSIGNED, BOOL):
+                found = found._replace(below=found.below | _negative(plan, lane, block))
+            yield lane, found
         elif lane.flag.sign > 0:
             other = lane._replace(flag=Side(-1, lane.flag.flag))
             yield lane, unmatched(lane, block, blocks[plan.lanes.index(other)])
@@ -88,9 +90,7 @@ def _lanes(plan: Plan, blocks: tuple[Block, ...]) -> Iterator[tuple[Lane, Unmatc
 
 def _negative(plan: Plan, lane: Lane, block: Block) -> Mask:
     """Where the sum of values that are never negative is: more was taken back than there was."""
-    value = plan.partials.value_types[lane.feeds[0].column] if lane.kind == NET_SUM else None
-    if value is None or value.family not in (UNSIGNED, BOOL):
-        return np.zeros(len(block), np.bool_)
+    value = plan.partials.value_types[lane.feeds[0].column]
     return Total.of(block, value.type == pa.uint64()).high < 0
 
 

@@ -430,24 +430,25 @@ def test_rows_that_cancel_within_a_push_are_no_news_and_the_last_row_takes_its_w
 @pytest.mark.parametrize("width", [20, 38])
 def test_wide_decimals_may_be_taken_back_before_they_come(width: int) -> None:
     """The lower halves that are taken back may then exceed those that were added."""
-    type, values = pa.decimal128(width, 2), [Decimal(-8), Decimal(9), Decimal(6), Decimal(-8)]
-    rows = pa.table({"t": [1] * 4, "op": ["-", "+", "+", "+"], "v": pa.array(values, type)})
+    unit = Decimal(10) ** (width - 8)  # as large as a mean, with four digits more, has room for
+    type, values = pa.decimal128(width, 2), [unit * some for some in (-8, 9, 6, -8)]
+    rows = pa.table({"t": [1_700_000_000_000_000_000] * 4, "op": ["-", "+", "+", "+"], "v": pa.array(values, type)})
     aggs = {"s": sl.sum("v"), "m": sl.mean("v")}
     op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, aggs, op="op", emit="changes", trigger=sl.each_push()))
-    assert op.push(rows.slice(0, 3)).windows["s"].to_pylist() == [Decimal(23)]
-    assert op.push(rows.slice(3)).windows["s"].to_pylist() == [Decimal(23), Decimal(15)]
-    assert op.flush().windows["m"].to_pylist()[-1] == Decimal("7.5")
+    assert op.push(rows.slice(0, 3)).windows["s"].to_pylist() == [23 * unit]
+    assert op.push(rows.slice(3)).windows["s"].to_pylist() == [23 * unit, 15 * unit]
+    assert op.flush().windows["m"].to_pylist()[-1] == Decimal("7.5") * unit
 
 
 @pytest.mark.parametrize("type", [pa.uint64(), pa.uint8(), pa.bool_()], ids=str)
 def test_an_early_sum_below_zero_of_values_that_are_not_is_withheld(type: pa.DataType) -> None:
-    values = pa.array([5, 1, 2, 5, 0] if type != pa.bool_() else [True, False, False, True, False], type)
-    rows = pa.table({"t": [1] * 5, "op": ["-", "+", "+", "+", "+"], "v": values})
+    most = 1 if type == pa.bool_() else 2**type.bit_width - 1
+    values = pa.array([most, 0, 0, most, 0], pa.uint64()).cast(type)
+    rows = pa.table({"t": [1_700_000_000_000_000_000] * 5, "op": ["-", "+", "+", "+", "+"], "v": values})
     spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"s": sl.sum("v")}, op="op", emit="changes", trigger=sl.each_push())
     op = sl.Operator(spec)
     assert op.push(rows.slice(0, 3)).windows.num_rows == 0
-    total = 0 if type == pa.bool_() else 3
-    assert op.push(rows.slice(3)).windows["s"].to_pylist() == [total]
+    assert op.push(rows.slice(3)).windows["s"].to_pylist() == [0]
     left = sl.Operator(spec)
     left.push(rows.slice(0, 3))
     with pytest.raises(ValueError, match="of column 'v' values were taken back that were not there"):
