@@ -19,7 +19,7 @@ from asv_benchmarks.benchmarks.streams import SECOND
 from asv_benchmarks.peers import THREADS, everyday, joins, overhead
 from asv_benchmarks.peers import __doc__ as purpose
 from asv_benchmarks.peers.answers import Disagreement, canonical, compare
-from asv_benchmarks.peers.data import Work
+from asv_benchmarks.peers.data import Data, Work
 from asv_benchmarks.peers.files import ENGINES, FROM_PARQUET, Files, peaks
 from asv_benchmarks.peers.workloads import WORKLOADS, Workload
 from slicing.system.threads import side_by_side
@@ -138,22 +138,35 @@ def machine() -> str:
 
 
 def compare_threads(workloads: Mapping[str, Workload], rows: int, runs: int) -> None:
-    """This library alone, its rows shared by two threads: M rows/s by the clock on the wall; and the serial share: what
-    is not side by side with two threads, of the time of one."""
-    heads = "".join(f"{name:>11}{'2 threads':>11}{'':7}{'serial':>8}" for name in ("push", "aggregate"))
-    print(f"\n{'':46}{heads}")
+    """A plain read and this library, the rows shared by two threads: M rows/s by the clock on the wall; and the serial
+    share: what is not side by side with two threads, of the time of one."""
+    heads = [f"{name:>11}{'2 threads':>11}{'':7}" for name in ("read", "push", "aggregate")]
+    print(f"\n{'':46}" + f"{'serial':>8}".join([heads[0] + heads[1], heads[2], ""]))
     for title, workload in workloads.items():
         data = workload.data(max(int(rows * workload.share), 1000))
-        works = [work for threads in (1, 2) for _, work in workload.ours(data, threads)]
+        works = [
+            work
+            for threads in (1, 2)
+            for work in (reading(data, threads), *(w for _, w in workload.ours(data, threads)))
+        ]
         for work in works:
             work()
         spent = [seconds for seconds, _ in round_robin(works, runs, workload.cached, by_wall=True)]
         print(f"{title:46}", end="")
-        for alone, shared, work in zip(spent[:2], spent[2:], works[2:], strict=True):
-            serial = statistics.median(not_side_by_side(work) for _ in range(runs)) / alone
+        for alone, shared, work in zip(spent[:3], spent[3:], works[3:], strict=True):
             rates = (data.ours.num_rows / seconds / 1e6 for seconds in (alone, shared))
-            print("".join(f"{rate:11.1f}" for rate in rates) + f"{alone / shared:6.2f}x{serial:8.1%}", end="")
+            print("".join(f"{rate:11.1f}" for rate in rates) + f"{alone / shared:6.2f}x", end="")
+            if work is not works[3]:
+                serial = statistics.median(not_side_by_side(work) for _ in range(runs)) / alone
+                print(f"{serial:8.1%}", end="")
         print(flush=True)
+
+
+def reading(data: Data, threads: int) -> Work:
+    """A plain read by so many threads: what the memory of the machine allows."""
+    times, values = data.arrays["ts"], data.arrays["value"]
+    some = [slice(len(times) * i // threads, len(times) * (i + 1) // threads) for i in range(threads)]
+    return lambda: side_by_side(lambda part: measuring.read(times[part], values[part]), some)
 
 
 def not_side_by_side(work: Work) -> float:
@@ -200,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, help="runs, of which the median counts (5)")
     parser.add_argument("--quick", action="store_true", help="100,000 rows, one run: do answers agree?")
     parser.add_argument("--only", default="", help="workloads whose name holds this")
-    parser.add_argument("--threads", action="store_true", help="this library alone, with one thread and with two")
+    parser.add_argument("--threads", action="store_true", help="a plain read and this library, one thread and two")
     parser.add_argument("--all-threads", action="store_true", help="a thread a core for each that can, wall time")
     parser.add_argument("--both", action="store_true", help="one thread each, then again with a thread a core")
     parser.add_argument("--joins", action="store_true", help="joins of two streams (1,000,000 rows a side)")

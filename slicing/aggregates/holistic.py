@@ -53,15 +53,18 @@ def quantiles(
     windows: Windows | Selecting, q: float | None, floats: Callable[[Ints], Floats], has_nan: bool
 ) -> Lowered:
     """The quantile ``q`` of each window (None: the median); ``floats`` converts words, one a window, to numbers."""
-    at = (0.5 if q is None else q) * (windows.count - 1)
-    low = np.floor(at).astype(np.int64)
-    share = at - low
-    words = windows.ranked(low, low + (share > 0))
-    below, above = (floats(np.ascontiguousarray(w)) for w in words.T)
+    last = windows.count - 1
+    if q is None:
+        share, low, high = None, last >> 1, (last + 1) >> 1
+    else:
+        at = q * last
+        low = np.floor(at).astype(np.int64)
+        share = at - low
+        high = low + (share > 0)
+    below, above = (floats(np.ascontiguousarray(w)) for w in windows.ranked(low, high).T)
     numbers = np.full(windows.size, np.nan)
-    numbers[windows.place] = _between(below, above, None if q is None else share)
+    numbers[windows.place] = _between(below, above, share)
     if has_nan and windows.value.max(initial=0) == v.TOP:  # NaN is the largest word
-        last = windows.count - 1
         numbers[windows.place[windows.ranked(last, last)[:, 0] == v.TOP]] = np.nan
     empty = ~windows.filled
     return Lowered(array_of(numbers, empty), None)
@@ -81,7 +84,10 @@ def _between(a: Floats, b: Floats, share: Floats | None) -> Floats:
     """Interpolate from a to b as numpy does (no share: the mean). A neighbour with share 0 has no influence."""
     with np.errstate(invalid="ignore", over="ignore"):
         if share is None:
-            return np.where(np.isinf(a + b), a / 2 + b / 2, (a + b) / 2)
+            numbers = (a + b) / 2
+            large = np.isinf(numbers)
+            numbers[large] = a[large] / 2 + b[large] / 2
+            return numbers
         step = b - a
         numbers = np.where(share < 0.5, a + step * share, b - step * (1 - share))
         numbers = np.where(np.isinf(step), a * (1 - share) + b * share, numbers)

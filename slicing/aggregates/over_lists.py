@@ -16,7 +16,7 @@ import pyarrow as pa
 from slicing.cells.lists import Loose, Picked, Raw
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
-from slicing.columns.order import numbered, sorting
+from slicing.columns.order import is_sorted, numbered, sorting
 from slicing.columns.values import ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels import marked
@@ -61,8 +61,10 @@ class Windows(_Filled):
         rows = np.append(0, np.cumsum(lists.items[:, 1]))
         filled = rows[lists.at[block.last]] > rows[lists.at[block.first]]
         some = np.flatnonzero(filled)
-        first, last = block.first[some], block.last[some]
-        if (last - first > 1).any():
+        first, last = block.first, block.last
+        if some.size < filled.size:
+            first, last = first[some], last[some]
+        if not (is_sorted(first) and is_sorted(last)) and (last - first > 1).any():
             # windows of similar length are adjacent: mostly windows of one type
             length = np.frexp((last - first).astype(np.float64))[1]
             order = sorting(last, first, length)

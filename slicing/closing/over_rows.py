@@ -26,7 +26,7 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import takes_any_ranges, tells_edges
 from slicing.reducing.reduce import range_partials
-from slicing.system.arrays import Bytes, Floats, Ints
+from slicing.system.arrays import Bytes, Floats, Ints, Mask
 
 FEWEST = 4  # with fewer rows a window on average, cells do not pay
 SPARSE = 64  # with more rows a window, positions are sorted, which is cheaper than to mark them among all rows
@@ -58,11 +58,9 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
     bottom, top = int(first.min()), int(last.max())
     rows, first, last = rows.part(slice(bottom, top)), first - bottom, last - bottom
     cuts, first, last = _cuts(first, last, len(rows))
-    sizes = np.diff(cuts)
-    depth = np.bincount(first, minlength=cuts.size) - np.bincount(last, minlength=cuts.size)
-    seen = np.cumsum(depth)[:-1] > 0
     begin, end = cuts[:-1], cuts[1:]
-    if 2 * sizes[seen].sum() < len(rows):  # leave out rows between windows
+    seen = None if _adjoin(first, last) else _seen(first, last, cuts.size)
+    if seen is not None and 2 * (end - begin)[seen].sum() < len(rows):  # leave out rows between windows
         number, begin, end = np.append(0, np.cumsum(seen)), begin[seen], end[seen]
         first, last = number[first], number[last]
         if not takes_any_ranges(plan, lanes):
@@ -70,6 +68,18 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
             rows = rows.take(np.repeat(begin - left[:-1], end - begin) + np.arange(left[-1]))
             begin, end = left[:-1], left[1:]
     return answered(plan, lanes, range_partials(rows, begin, end, lanes), first, last)
+
+
+def _adjoin(first: Ints, last: Ints) -> bool:
+    """Whether each range overlaps or meets the one before it, so that no row lies between ranges."""
+    return bool((first[1:] <= last[:-1]).all() and (last[1:] >= first[:-1]).all())
+
+
+def _seen(first: Ints, last: Ints, cuts: int) -> Mask:
+    """Which rows between two cuts are in any range."""
+    depth = np.bincount(first, minlength=cuts) - np.bincount(last, minlength=cuts)
+    seen: Mask = np.cumsum(depth)[:-1] > 0
+    return seen
 
 
 def _nearest_valid(valid: Bytes, backwards: bool) -> Ints:
@@ -90,6 +100,8 @@ def _cuts(first: Ints, last: Ints, rows: int) -> tuple[Ints, Ints, Ints]:
         return cuts, np.searchsorted(cuts, first), np.searchsorted(cuts, last)
     is_cut = np.zeros(rows + 1, np.bool_)
     is_cut[first], is_cut[last] = True, True
+    if is_cut.all():
+        return np.arange(rows + 1), first, last
     number = np.cumsum(is_cut) - 1
     return is_cut.nonzero()[0], number.take(first), number.take(last)
 

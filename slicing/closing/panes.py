@@ -20,7 +20,18 @@ from slicing.cells.blocks import Block, identity
 from slicing.cells.table import Cells, concatenated, places_among
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
-from slicing.columns.order import alike, all_alike, begins, changes, inverse, none, order_by, ranges, stable_order
+from slicing.columns.order import (
+    alike,
+    all_alike,
+    begins,
+    changes,
+    inverse,
+    is_sorted,
+    none,
+    order_by,
+    ranges,
+    stable_order,
+)
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart
@@ -378,7 +389,7 @@ def _panes_of_type(type: int, cuts: Cuts, due: DueWindows, ends: Ints, after: in
 def _ranges_of(low: Ints, high: Ints, group_first: Ints, slot: Ints) -> tuple[Ints, Ints, Ints]:
     """For each pane (slices ``low`` to ``high``) and each key with cells in it: the pane and the range of cells."""
     windows = np.stack([low, low, np.arange(low.size)], axis=1)
-    ascending = bool((low[1:] >= low[:-1]).all())
+    ascending = is_sorted(low)
     (pane, first, last, _), _ = ranges_of(np.array([0, low.size]), windows, high, ascending, group_first, slot)
     return pane, first, last
 

@@ -14,6 +14,7 @@ from slicing.columns.bits import as_numpy, present
 from slicing.columns.expressions import Derived
 from slicing.columns.keys import KeyTable
 from slicing.columns.names import free, with_reason
+from slicing.columns.order import is_sorted
 from slicing.columns.values import NOWHERE, decoded, is_binary, is_text, ordering, plain, taken
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
 from slicing.joins.within import RIGHT
@@ -43,7 +44,7 @@ class Rows:
 
     @property
     def ascending(self) -> bool:
-        return bool((self.time[1:] >= self.time[:-1]).all())
+        return is_sorted(self.time)
 
     @property
     def start(self) -> int | None:

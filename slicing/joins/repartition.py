@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
+from slicing.columns.order import is_sorted
 from slicing.joins.sides import GONE, Run, Side, rows_at, run_of
 from slicing.joins.state import JoinState
 from slicing.joins.within import LEFT, RIGHT
@@ -116,5 +117,5 @@ def _part(state: JoinState, rows: Sequence[tuple[Run, Sequence[pa.RecordBatch]]]
 def _side(step: int, rows: Run, flags: Bytes, chunks: Sequence[pa.RecordBatch], codes: int) -> Side:
     """A side with these rows, which are in order of arrival."""
     side = replace(Side.fresh(step), next=len(rows), flags=flags).stored(tuple(chunks))
-    ascending = bool((rows.time[1:] >= rows.time[:-1]).all())
+    ascending = is_sorted(rows.time)
     return side.added(run_of(rows.code, rows.time, rows.name, rows.sequence, codes, ascending)[0])

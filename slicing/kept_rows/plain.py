@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from slicing.columns.lazy import lazy
-from slicing.columns.order import begins, stable_order
+from slicing.columns.order import begins, is_sorted, stable_order
 from slicing.columns.row_values import Values
 from slicing.kept_rows import waiting
 from slicing.query.plan import Plan
@@ -185,7 +185,7 @@ def joined(runs: Sequence[PlainRows]) -> PlainRows:
         return PlainRows(rows, first.rank)
     whole = PlainRows(rows, np.concatenate([run.ranks() for run in runs]))
     code = whole.codes
-    return whole if (code[1:] >= code[:-1]).all() else whole.take(stable_order(code))
+    return whole if is_sorted(code) else whole.take(stable_order(code))
 
 
 def groups_of(rows: Rows) -> Ints:

@@ -20,7 +20,7 @@ from slicing.closing.settle import nulled
 from slicing.closing.spans import Known
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
-from slicing.columns.order import begins, distinct, stable_order
+from slicing.columns.order import begins, distinct, is_sorted, stable_order
 from slicing.columns.order import ranges as row_ranges
 from slicing.columns.pools import ranks
 from slicing.joins.features.plan import FeaturePlan, without_events
@@ -375,7 +375,7 @@ def _partials(aggs: Plan, rows: Rows, begin: Ints, end: Ints) -> Iterator[tuple[
     if _by_run(aggs) and int((end - begin).sum()) <= aggs.policy.long_ranges * len(rows):
         yield slice(None), range_partials(rows, begin, end)
         return
-    in_order = bool((begin[1:] >= begin[:-1]).all() and (end[1:] >= end[:-1]).all())
+    in_order = is_sorted(begin) and is_sorted(end)
     found = over_rows(aggs, rows, Known(begin, end, in_order), aggs.policy.fewest_events)
     if isinstance(found, tuple):
         yield slice(None), found

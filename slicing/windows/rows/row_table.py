@@ -10,7 +10,7 @@ import numpy as np
 
 from slicing.cells.table import Cells, concatenated
 from slicing.columns.lazy import lazy
-from slicing.columns.order import begins, stable_order
+from slicing.columns.order import begins, is_sorted, stable_order
 from slicing.columns.row_values import Values
 from slicing.kernels.cells import CODE
 from slicing.system.arrays import Array, Ints, Mask
@@ -170,4 +170,4 @@ class RowTable(ShownRows):
         values = tuple(map(np.concatenate, zip(*(t.values for t in tables), strict=True)))
         whole = RowTable(concatenated([t.cells for t in tables]), np.concatenate([t.facts for t in tables]), values)
         code = whole.codes
-        return whole if (code[1:] >= code[:-1]).all() else whole.take(stable_order(code))
+        return whole if is_sorted(code) else whole.take(stable_order(code))
