@@ -124,6 +124,8 @@ class Rows:
             data = data.append_column(question.code, array_of(self.code))
         if question.places:
             data = data.append_column(question.place, array_of(self.place()))
+        if all(makes(w) and isinstance(w, RowCount) and w.n > len(data) for w in question.spec.windows.values()):
+            data = data.slice(0, 0)  # no row makes a window
         table = all_windows(data, question.coded, threads, policy=_AS_FOUND)
         several, code = len(question.spec.windows) > 1, question.code if self.keyed else None
         return Results(table, self.measure, several, self.codes, code, question.first, question.last)

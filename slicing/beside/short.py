@@ -51,6 +51,8 @@ class Short:
         self._at = near[enough] if rows.at is None else rows.at[near[enough]]
         place = free("place", {*rows.spec.columns(), *rows.spec.aggs})
         question = Question.of(_by_place(rows.spec, name, min(window.n, max(near.size, 1)), place))
+        if window.per_key and near.size == rank.size <= window.n:  # a range holds all rows before: these are in order
+            rank = rows.rank(per_key=False, by_time=True)
         short = Rows.of(question, _chosen(rows, near, place, rank))
         try:
             results = short.answered(question, threads)
@@ -64,16 +66,23 @@ class Short:
 
     def put(self, column: pa.Array | pa.ChunkedArray, agg: str) -> pa.ChunkedArray:
         """The answers of all rows, with those of these rows in their places."""
-        found = self._found
-        position = np.arange(self._count) - found if isinstance(found, int) else as_numpy(found)
-        answers = some_of(self._answers[agg], array_of(position.take(self._enough)))
-        size = self._at.size
-        if size and self._at[-1] - self._at[0] + 1 == size:  # one after the other
+        answers, found, size = self._answers[agg], self._found, self._at.size
+        if isinstance(found, int) and _follow(self._enough):
+            answers = answers.slice(int(self._enough[0]) - found, size)
+        else:
+            position = np.arange(self._count) - found if isinstance(found, int) else as_numpy(found)
+            answers = some_of(answers, array_of(position.take(self._enough)))
+        if _follow(self._at):
             first = int(self._at[0])
             return _together(column.slice(0, first), answers, column.slice(first + size))
         number = np.arange(len(column))
         number[self._at] = len(column) + np.arange(size)
         return some_of(_together(column, answers), array_of(number))
+
+
+def _follow(ascending: Ints) -> bool:
+    """Whether these are rows that follow each other."""
+    return ascending.size > 0 and bool(ascending[-1] - ascending[0] + 1 == ascending.size)
 
 
 def _together(*parts: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
@@ -91,6 +100,6 @@ def _chosen(rows: Rows, near: Ints, place: str, rank: Ints) -> list[pa.RecordBat
     found = []
     for batch, begin in zip(rows.columns, accumulate(map(len, rows.columns), initial=0), strict=False):
         own = near[slice(*near.searchsorted((begin, begin + len(batch))).tolist())]
-        some = taken(batch, own - begin)
+        some = batch.slice(int(own[0]) - begin, own.size) if _follow(own) else taken(batch, own - begin)
         found.append(pa.RecordBatch.from_arrays([*some.columns, array_of(rank.take(own))], [*some.schema.names, place]))
     return found
