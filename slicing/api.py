@@ -30,7 +30,7 @@ from slicing.query.spec import Spec
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.progress import counted
 from slicing.system.threads import MOST_THREADS, cores
-from slicing.tables.held import tell_end, windows_of
+from slicing.tables.held import counting_by_time, tell_end, windows_of
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN
 
@@ -127,10 +127,11 @@ def all_windows(
 
 def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operator, progress: bool) -> pa.Table:
     """The windows of all batches that are ``found`` in the data."""
-    spec, policy = operator.spec, operator._policy
     if is_held(data):
         held = list(found)
-        found = iter(held)
+        operator, found = counting_by_time(operator, held), iter(held)
+    spec, policy = operator.spec, operator._policy
+    if is_held(data):
         policy = operator._policy = policy.with_arguments(lent=True)
         if len(held) == 1 and len(held[0]) <= policy.gathered_rows:  # nothing comes that a head would wait for
             operator._policy = policy.with_arguments(head_rows=0)

@@ -26,7 +26,8 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.names import free
 from slicing.columns.order import order_by, sorting, stable_order
 from slicing.columns.values import ordering, taken
-from slicing.kernels.attach import ascends, at_ranks, count_before, lag_of, last_begun
+from slicing.kernels.attach import ascends, at_ranks, lag_of, last_begun
+from slicing.kernels.counting import count_before
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.query.spec import Spec

@@ -72,7 +72,7 @@ class KeyRows:
         if OF_ALL in self.plan.rows.stamps:
             stamps[OF_ALL] = arrived.rows + np.arange(len(rows))
         if OF_KEY in self.plan.rows.stamps:
-            arrived, stamps[OF_KEY] = arrived.counted(rows.each_code().astype(np.int64), rows.codes)
+            arrived, stamps[OF_KEY] = arrived.counted(rows.code, len(rows), rows.codes)
         arrived = but(arrived, rows=arrived.rows + len(rows))
         if stamps:
             rows = but(rows, stamps=stamps)

@@ -24,7 +24,7 @@ from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.per_row import BoundPerRow
-from slicing.windows.rows.row_count import KeyRanks
+from slicing.windows.rows.row_count import BoundRowCount, InSteps
 from slicing.windows.rows.row_table import ARRIVAL
 from slicing.windows.rows.row_view import Found, View
 
@@ -87,7 +87,7 @@ def closing_windows(plan: Plan, window: BoundRows, view: View, after: int, until
     """The windows of a type that close at ``after`` or later and before ``until``."""
     if len(plan.names) == 1 and isinstance(window, BoundPerRow) and window.at_all_rows and view.first.size == 1:
         return _at_all_rows(plan, window, view, after, until)
-    if len(plan.names) == 1 and isinstance(window, KeyRanks):
+    if len(plan.names) == 1 and isinstance(window, BoundRowCount):
         steady = window.steady(view)
         if steady is not None:
             return _at_steady_rows(plan, window, view, steady, after, until)
@@ -96,20 +96,21 @@ def closing_windows(plan: Plan, window: BoundRows, view: View, after: int, until
 
 
 def _at_steady_rows(
-    plan: Plan, window: KeyRanks, view: View, steady: tuple[int, Ints, Ints], after: int, until: int
+    plan: Plan, window: BoundRowCount, view: View, steady: InSteps, after: int, until: int
 ) -> list[Answers]:
     """Windows at every n-th row of one group that close at ``after`` or later and before ``until``.
 
     The spec has no other windows. Each range follows from the one before, and the times are the rows' own: windows of
     1024 rows at each of 10 M rows 40 -> 14 ns a row.
     """
-    first, start, end = steady
+    first, low, start, end = steady
     begin, last = np.searchsorted(end, [after, until]).tolist()
     some = slice(begin, end.size if view.over[0] else last)
-    start, end, first = start[some], end[some], first + begin * window.every
+    start, end, skipped = start[some], end[some], begin * window.every
+    first, low = first + skipped, low + skipped
     if not end.size:
         return []
-    ranks, low = room(2 * end.size).reshape(2, -1), int(view.base[0] - view.first[0]) + first
+    ranks = room(2 * end.size).reshape(2, -1)
     for rank, begins in zip(ranks, (low, low + window.n), strict=True):
         count_on(np.int64(begins), np.int64(window.every), rank)
     number, code = (alike(n, end.size) for n in (window.number, view.code[0]))

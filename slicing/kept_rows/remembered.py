@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slicing.columns.order import begins, none, stable_order
+from slicing.columns.order import begins, none
+from slicing.kernels.counting import count_before
 from slicing.query.plan import Plan
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import Codes, Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.row_view import Context, View
 
+_ONE_KEY: Codes = np.empty(0, np.int32)
 Contexts = Mapping[int, Mapping[int, Context]]
 Notes = Mapping[int, Ints]  # window -> what it has noted of each code, or of the whole stream
 
@@ -30,11 +32,12 @@ class Arrived:
     rows: int = 0
     of_key: Ints = field(default_factory=none)
 
-    def counted(self, code: Ints, codes: int) -> tuple[Arrived, Ints]:
-        """Count rows of these keys. Also returns for each row how many rows of its key came before."""
-        of_key = grown(self.of_key, codes)
-        before = of_key[code] + occurrence(code)
-        return but(self, of_key=of_key + np.bincount(code, minlength=of_key.size)), before
+    def counted(self, code: Codes | None, rows: int, codes: int) -> tuple[Arrived, Ints]:
+        """Count so many rows of these keys (None: one key). Also returns for each row how many rows of its key came
+        before."""
+        of_key, before = grown(self.of_key, codes).copy(), np.empty(rows, np.int64)
+        count_before(_ONE_KEY if code is None else code, none(), of_key, before)
+        return but(self, of_key=of_key), before
 
     def recoded(self, code: Ints) -> Arrived:
         return but(self, of_key=moved(self.of_key, code, 0))
@@ -94,15 +97,6 @@ def moved(count: Ints, code: Ints, none: int) -> Ints:
     new = code[: count.size]
     out = np.full(int(new.max(initial=-1)) + 1, none, np.int64)
     out[new[new >= 0]] = count[: new.size][new >= 0]
-    return out
-
-
-def occurrence(code: Ints) -> Ints:
-    """For each row, how many rows before it have the same code."""
-    order = stable_order(code)
-    first = begins(code[order])
-    out = np.empty(code.size, np.int64)
-    out[order] = np.arange(code.size) - np.repeat(first, np.diff(np.append(first, code.size)))
     return out
 
 

@@ -3,13 +3,9 @@ have one key. The windows of key ``c`` are ``bounds[c] : bounds[c + 1]``, ascend
 
 import numpy as np
 
-from slicing.kernels.kernel import helper, kernel
+from slicing.kernels.counting import key_at
+from slicing.kernels.kernel import kernel
 from slicing.kernels.search import first_above
-
-
-@helper
-def key_at(code, i):
-    return np.uint64(code[i]) if code.size else np.uint64(0)
 
 
 @kernel
@@ -34,17 +30,6 @@ def last_begun(code, place, bounds, begin, end, more, hint, out):
                 near = first_above(begin, at, near + 1, high) - 1
         hint[c] = near
         out[i] = near if end.size == 0 or at < end[np.uint64(near)] + more else -1
-
-
-@kernel
-def count_before(code, order, count, out):
-    """For each row, how many rows of its key come before it in ``order`` (empty: as they are), and ``count`` of its
-    key."""
-    for p in range(out.size):
-        i = order[p] if order.size else p
-        c = key_at(code, i)
-        out[np.uint64(i)] = count[c]
-        count[c] += 1
 
 
 @kernel

@@ -1,8 +1,8 @@
-"""Sorting by counting."""
+"""Counting rows by key: how many come before each, and their order. ``code``: each row's key; empty: all have one."""
 
 import numpy as np
 
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 
 
 @kernel
@@ -19,3 +19,19 @@ def counting_order(number, place, order):
         at = np.uint64(number[i])
         order[np.uint64(place[at])] = i
         place[at] += 1
+
+
+@helper
+def key_at(code, i):
+    return np.uint64(code[i]) if code.size else np.uint64(0)
+
+
+@kernel
+def count_before(code, order, count, out):
+    """For each row, how many rows of its key come before it in ``order`` (empty: as they are), and ``count`` of its
+    key."""
+    for p in range(out.size):
+        i = order[p] if order.size else p
+        c = key_at(code, i)
+        out[np.uint64(i)] = count[c]
+        count[c] += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -78,6 +78,16 @@ def rows(
     )
 
 
+class InSteps(NamedTuple):
+    """Windows of one key that lie ``every`` rows apart: the position and the rank of the first one's first row, and the
+    times of the first and the last row of each."""
+
+    first: int
+    rank: int
+    start: Ints
+    end: Ints
+
+
 class BoundRowCount(BoundRows):
     """Windows of ``n`` rows, one every ``every`` rows. The subclass ranks rows: by key or stream, by time or
     arrival."""
@@ -108,21 +118,40 @@ class BoundRowCount(BoundRows):
         """The rows by rank: (order, group, rank)."""
         raise NotImplementedError
 
+    def first_rank(self, view: View) -> Ints | None:
+        """For each group the rank of its first row, if the ranks of its rows follow each other; otherwise None."""
+        return None
+
+    def steady(self, view: View) -> InSteps | None:
+        """The windows of one key, if they lie ``every`` rows apart. None if they do not."""
+        if view.first.size != 1 or self.partial or not view.rows.one_each:
+            return None
+        rank = self.first_rank(view)
+        if rank is None:
+            return None
+        at = -int(rank[0]) % self.every
+        time = view.time[at:]
+        count = max((time.size - self.n) // self.every + 1, 0)
+        start, end = (time[row :: self.every][:count] for row in (0, self.n - 1))
+        return InSteps(at, int(rank[0]) + at, start, end)
+
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
             return nothing()
-        order, of, ranks = self._in_order(view)
         first, last, low = self._whole(view)
-        time, since = (c if order is None else c[order] for c in (view.time, view.fact(SINCE)))
-        start, end = self._span(since, time, first, last)
-        closes = end
+        if not self.partial and self.first_rank(view) is not None:
+            start, end = view.fact(SINCE).take(first), view.time.take(last - 1)
+            return Found(None, first, last, view.group.take(first), start, end, end, low, low + self.n, in_order=True)
+        order, of, ranks = self._in_order(view)
+        whole = first.size
         if self.partial:
             total = self._ranks(view)[1]
             short = np.flatnonzero((ranks >= 0) & (ranks % self.every == 0) & (ranks + self.n > total[of]))
             ends = np.searchsorted(of, of[short], "right")
             first, last, low = np.append(first, short), np.append(last, ends), np.append(low, ranks[short])
-            start, end = self._span(since, time, first, last)
-            closes = np.append(closes, np.full(short.size, FOREVER))
+        start, end = self._span(view, first, last)
+        closes = end.copy()
+        closes[whole:] = FOREVER
         return self._found(view, Found(order, first, last, of[first], start, end, closes, low, low + self.n))
 
     def _found(self, view: View, found: Found) -> Found:
@@ -172,6 +201,12 @@ class BoundRowCount(BoundRows):
         return np.broadcast_to(np.less(*whole), groups)
 
     def _find_whole(self, view: View) -> tuple[Ints, Ints, Ints]:
+        base = self.first_rank(view)
+        if base is not None:
+            first, last, low = np.empty((3, len(view.rows)), np.int64)
+            each = np.int64(self.n), np.int64(self.every)
+            found = counted(view.bounds, base, view.rows.sizes, *each, first, last, low)
+            return first[:found], last[:found], low[:found]
         _, of, ranks = self._in_order(view)
         last = np.flatnonzero(self._completes(ranks))
         last = last[last >= self.n - 1]  # earlier rows end windows whose first rows were evicted
@@ -180,8 +215,10 @@ class BoundRowCount(BoundRows):
         first = first[full]
         return first, last[full] + 1, ranks[first]
 
-    def _span(self, since: Ints, time: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    def _span(self, view: View, first: Ints, last: Ints) -> tuple[Ints, Ints]:
         """The times of the first and the last row of each range."""
+        order = self._in_order(view)[0]
+        since, time = (c if order is None else c[order] for c in (view.fact(SINCE), view.time))
         return since[first], time[last - 1]
 
 
@@ -199,25 +236,6 @@ class KeyRanks(BoundRowCount):
 
     def on_axis(self) -> OnAxis | None:
         return OnAxis(None, self.n, self.every, self.partial) if self.alone and self.fits_axis else None
-
-    def find(self, view: View, until: int) -> Found:
-        if self.partial or not len(view.rows):
-            return super().find(view, until)
-        first, last, low = self._whole(view)
-        start, end = view.fact(SINCE).take(first), view.time.take(last - 1)
-        return Found(None, first, last, view.group.take(first), start, end, end, low, low + self.n, in_order=True)
-
-    def steady(self, view: View) -> tuple[int, Ints, Ints] | None:
-        """For one key whose windows lie ``every`` rows apart: the first window's position, and all starts and ends.
-
-        None if the windows do not lie so."""
-        if not (view.rows.one_each and view.first.size == 1) or self.partial or self.notes:
-            return None
-        first = -int(view.base[0]) % self.every
-        time = view.time[first:]
-        count = max((time.size - self.n) // self.every + 1, 0)
-        start, end = (time[at :: self.every][:count] for at in (0, self.n - 1))
-        return first, start, end
 
     def cuts(self, fresh: Fresh) -> Cuts:
         edges, at = self.edges, np.empty(fresh.time.size, np.int64)
@@ -249,7 +267,7 @@ class KeyRanks(BoundRowCount):
         """With rows that were final on arrival, a window may have to wait for time alone."""
         due, steady = super().wake(view, until, h), self.steady(view)
         if steady is not None:
-            closes = steady[2]
+            closes = steady.end
             at = int(np.searchsorted(closes, until))
             return due if at == closes.size else np.minimum(due, closes[at])
         first, last, _ = self._whole(view)
@@ -266,11 +284,11 @@ class KeyRanks(BoundRowCount):
     def _find_order(self, view: View) -> tuple[Ints | None, Ints, Ints]:
         return None, view.group, self._ranks(view)[0]
 
-    def _find_whole(self, view: View) -> tuple[Ints, Ints, Ints]:
-        first, last, low = np.empty((3, len(view.rows)), np.int64)
-        each = np.int64(self.n), np.int64(self.every)
-        found = counted(view.bounds, view.base, view.rows.sizes, *each, first, last, low)
-        return first[:found], last[:found], low[:found]
+    def first_rank(self, view: View) -> Ints:
+        return view.base
+
+    def steady(self, view: View) -> InSteps | None:
+        return None if self.notes else super().steady(view)
 
 
 class StreamRanks(BoundRowCount):
@@ -351,10 +369,21 @@ class KeyArrivals(BoundRowCount):
     def _find_ranks(self, view: View) -> tuple[Ints, Ints]:
         return view.fact(OF_KEY) - view.base[view.group], view.of_key - view.base
 
-    def _find_order(self, view: View) -> tuple[Ints, Ints, Ints]:
+    def _find_order(self, view: View) -> tuple[Ints | None, Ints, Ints]:
         rank = self._ranks(view)[0]
+        if self.first_rank(view) is not None:
+            return None, view.group, rank
         order = order_by(rank, view.group)
         return order, view.group[order], rank[order]
+
+    def first_rank(self, view: View) -> Ints | None:
+        return self._once(view, self._find_first_rank)
+
+    def _find_first_rank(self, view: View) -> Ints | None:
+        rank = self._ranks(view)[0]
+        follows = rank[1:] == rank[:-1] + 1
+        follows[view.first[1:] - 1] = True
+        return rank[view.first] if rank.size and follows.all() else None
 
     def _done(self, view: View, h: int) -> Ints:
         """For each group, the number of its first windows that close before ``h``."""
@@ -364,9 +393,9 @@ class KeyArrivals(BoundRowCount):
     def _closed(self, view: View, h: int, known: Ints) -> Ints:
         """For each group, the number of its first windows that close before ``h``, including the first ``known``
         windows."""
-        order, of, _ = self._in_order(view)
+        _, of, _ = self._in_order(view)
         first, last, low = self._whole(view)
-        closed = self._span(view.time[order], view.time[order], first, last)[1] < h
+        closed = self._span(view, first, last)[1] < h
         group, number = of[first][closed], low[closed] // self.every
         group, number = (c[number >= known[group]] for c in (group, number))
         place = np.arange(group.size) - np.searchsorted(group, group)
@@ -374,10 +403,12 @@ class KeyArrivals(BoundRowCount):
         done: Ints = known + np.bincount(follows, minlength=known.size)
         return done
 
-    def _span(self, since: Ints, time: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    def _span(self, view: View, first: Ints, last: Ints) -> tuple[Ints, Ints]:
         """The earliest and the latest time of the rows in each range."""
-        if not first.size:
-            return since[first], time[last - 1]
+        order = self._in_order(view)[0]
+        if order is None or not first.size:
+            return super()._span(view, first, last)
+        time = view.time[order]
         pairs = np.stack([first, last], axis=1).ravel()
         low = np.minimum.reduceat(np.append(time, FOREVER), pairs)[::2]
         return low, np.maximum.reduceat(np.append(time, -FOREVER), pairs)[::2]
@@ -392,8 +423,11 @@ class StreamArrivals(KeyArrivals):
     def _find_ranks(self, view: View) -> tuple[Ints, Ints]:
         return view.fact(OF_ALL) - view.base[0], view.arrived - view.base[:1]
 
-    def _find_order(self, view: View) -> tuple[Ints, Ints, Ints]:
+    def _find_order(self, view: View) -> tuple[Ints | None, Ints, Ints]:
         return _of_stream(self._ranks(view)[0])
+
+    def first_rank(self, view: View) -> None:
+        return None  # rows lie by key
 
     def _done(self, view: View, h: int) -> Ints:
         assert view.noted is not None
