@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,14 @@ class BoundAggregate:
 Through = Callable[["Aggregate", BoundAggregate], BoundAggregate]  # changes each aggregate that is bound
 
 
+_ELSEWHERE = {  # what other libraries do to an aggregate
+    "filter": "rows are chosen by .where(flag)",
+    "alias": "its name is its key in aggs, as in aggs={'total': sl.sum('v')}",
+    "over": "the keys are the spec's by=, and sl.attach gives each row the answers of its window",
+    **dict.fromkeys(("round", "cast", "fill_null", "abs"), "apply it to the result, or to the column by sl.col"),
+}
+
+
 class Formula:
     """An entry of a spec's ``aggs``: an aggregate, or arithmetic of aggregates and numbers."""
 
@@ -80,6 +88,12 @@ class Formula:
     def where(self, flag: object) -> Formula:
         """This formula, computed only over the rows for which ``flag`` is true."""
         raise NotImplementedError
+
+    if not TYPE_CHECKING:  # a type checker knows that there are no other attributes
+
+        def __getattr__(self, name: str) -> object:
+            how = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{how}", name=name, obj=self)
 
     def __add__(self, other: object) -> Arithmetic:
         return Arithmetic("+", self, _operand(other))

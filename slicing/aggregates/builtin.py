@@ -12,6 +12,7 @@ from slicing.aggregates.aggregate import Aggregate, column_named, columns_of
 from slicing.system.arguments import says_arguments
 
 
+@says_arguments
 def count(column: str | None = None) -> Aggregate:
     """Count the rows or, with a column, its values that are not null.
 
@@ -29,6 +30,7 @@ def count(column: str | None = None) -> Aggregate:
     return Aggregate("count", None if column is None else column_named(column, "count's column"))
 
 
+@says_arguments
 def sum(column: str) -> Aggregate:
     """Sum: exact for integers, decimals and durations (of the column's unit), float64 for floats.
 
@@ -46,6 +48,7 @@ def sum(column: str) -> Aggregate:
     return Aggregate("sum", column_named(column, "sum's column"))
 
 
+@says_arguments
 def product(column: str) -> Aggregate:
     """Product: exact for integers, float64 for floats and decimals.
 
@@ -63,6 +66,7 @@ def product(column: str) -> Aggregate:
     return Aggregate("product", column_named(column, "product's column"))
 
 
+@says_arguments
 def min(column: str) -> Aggregate:
     """Smallest value, in the column's type; NaN only if all values are NaN.
 
@@ -80,6 +84,7 @@ def min(column: str) -> Aggregate:
     return Aggregate("min", column_named(column, "min's column"))
 
 
+@says_arguments
 def max(column: str) -> Aggregate:
     """Largest value, in the column's type; NaN only if all values are NaN.
 
@@ -97,6 +102,7 @@ def max(column: str) -> Aggregate:
     return Aggregate("max", column_named(column, "max's column"))
 
 
+@says_arguments
 def mean(column: str) -> Aggregate:
     """Arithmetic mean: float64. Decimals get four more digits; durations are rounded, halves away from zero.
 
@@ -114,6 +120,7 @@ def mean(column: str) -> Aggregate:
     return Aggregate("mean", column_named(column, "mean's column"))
 
 
+@says_arguments
 def geometric_mean(column: str) -> Aggregate:
     """exp(mean(log(x))): 0 if a value is 0; NaN if a value is negative, or if one is 0 and another one infinite.
 
@@ -181,6 +188,7 @@ def std(column: str, ddof: int = 1) -> Aggregate:
     return Aggregate("std", column_named(column, "std's column"), ddof=_ddof(ddof, "std"))
 
 
+@says_arguments
 def first(column: str) -> Aggregate:
     """The first value that is not null, by (time, sequence, arrival) of rows.
 
@@ -198,6 +206,7 @@ def first(column: str) -> Aggregate:
     return Aggregate("first", column_named(column, "first's column"))
 
 
+@says_arguments
 def last(column: str) -> Aggregate:
     """The last value that is not null, by (time, sequence, arrival) of rows.
 
@@ -261,6 +270,7 @@ def argmax(column: str, return_: str | Sequence[str]) -> Aggregate:
     return Aggregate("argmax", column_named(column, "argmax's column"), columns_of(return_, "argmax's return_"))
 
 
+@says_arguments
 def min_count(column: str) -> Aggregate:
     """How many rows have the smallest value.
 
@@ -278,6 +288,7 @@ def min_count(column: str) -> Aggregate:
     return Aggregate("min_count", column_named(column, "min_count's column"))
 
 
+@says_arguments
 def max_count(column: str) -> Aggregate:
     """How many rows have the largest value.
 
@@ -295,6 +306,7 @@ def max_count(column: str) -> Aggregate:
     return Aggregate("max_count", column_named(column, "max_count's column"))
 
 
+@says_arguments
 def m4(column: str) -> Aggregate:
     """A struct of min, max, first and last: all that a line chart needs for one column of pixels.
 
@@ -312,6 +324,7 @@ def m4(column: str) -> Aggregate:
     return Aggregate("m4", column_named(column, "m4's column"))
 
 
+@says_arguments
 def any(column: str) -> Aggregate:
     """Whether any value is true; null if all values are null.
 
@@ -329,6 +342,7 @@ def any(column: str) -> Aggregate:
     return Aggregate("any", column_named(column, "any's column"))
 
 
+@says_arguments
 def all(column: str) -> Aggregate:
     """Whether all values are true; null if all values are null.
 

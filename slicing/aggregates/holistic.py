@@ -241,6 +241,7 @@ define("sample", _ANY, _sample)
 # --- the public constructors ------------------------------------------------------------------------------------------
 
 
+@says_arguments
 def median(column: str) -> Aggregate:
     """The middle value, or the mean of the two middle values: exact, float64. NaN if any value is NaN.
 
@@ -283,6 +284,7 @@ def quantile(column: str, q: float) -> Aggregate:
     )
 
 
+@says_arguments
 def count_distinct(column: str) -> Aggregate:
     """The exact number of different values without nulls. NaN is one value, and -0.0 equals 0.0.
 
@@ -300,6 +302,7 @@ def count_distinct(column: str) -> Aggregate:
     return Aggregate("count_distinct", column_named(column, "count_distinct's column"))
 
 
+@says_arguments
 def mode(column: str) -> Aggregate:
     """The most frequent value; if several are, the one that came first by (time, sequence, arrival). On Spark, where
     rows have no order of arrival, a tie of equal times goes to the smaller value.
@@ -428,5 +431,10 @@ def _positive(number: object, argument: str) -> int:
 
 def share_of(number: object, argument: str) -> float:
     if isinstance(number, bool | np.timedelta64) or not isinstance(number, Real) or not 0 <= float(number) <= 1:
-        raise ValueError(f"{argument} must be a number from 0 to 1; got {number!r}")
+        hint = ""
+        if isinstance(number, int | float) and 1 < number <= 100:
+            hint = f", which is {number / 100:g} if it is percent"
+        elif isinstance(number, list | tuple):
+            hint = "; give each its own aggregate"
+        raise ValueError(f"{argument} must be a number from 0 to 1; got {number!r}{hint}")
     return float(number)

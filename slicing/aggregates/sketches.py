@@ -205,6 +205,7 @@ def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregate:
     return Aggregate("approx_quantile", column_named(column, "approx_quantile's column"), options=options)
 
 
+@says_arguments
 def approx_count_distinct(column: str) -> Aggregate:
     """The number of different values without nulls, with a standard error of 1.6 % in at most 64 KiB a slice.
 

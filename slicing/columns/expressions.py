@@ -62,6 +62,11 @@ def column_or_derived(expression: pc.Expression, argument: str) -> str:
     found = as_derived(expression, argument)
     if not found.fields:
         raise ValueError(f"{argument} must be computed from columns, such as sl.col('x') * 2; got {expression}")
+    if " == null[null])" in str(expression) or " != null[null])" in str(expression):
+        raise ValueError(
+            f"{argument} compares with None, which is neither true nor false for any row; use "
+            f"sl.col({found.fields[0]!r}).is_null(), or ~ of it; got {expression}"
+        )
     return found.fields[0] if found == f"sl.col({found.fields[0]!r})" else found
 
 

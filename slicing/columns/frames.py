@@ -95,11 +95,14 @@ def _polars(table: pa.Table, kind: str, origins: Sequence[Origin]) -> Any:
     # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads (134 us at the median of a
     # busy machine, while this takes 80 us); types and chunks are equal
     frame: Any = polars.Series(table).struct.unnest()
-    texts = [name for name, type in frame.schema.items() if type in (polars.Categorical, polars.String)]
+    of_texts = (polars.Categorical, polars.String)
+    lists = {name for name, type in frame.schema.items() if type in map(polars.List, of_texts)}
+    texts = [name for name, type in frame.schema.items() if type in of_texts or name in lists]
     if texts:
         types = _of_sources(origins, _enums)
         enums = {name: _of_all(types[name]) for name in texts if name in types}
-        cast = {name: enum for name, enum in enums.items() if enum is not None}
+        found = {name: enum for name, enum in enums.items() if enum is not None}
+        cast = {name: polars.List(enum) if name in lists else enum for name, enum in found.items()}
         frame = frame.cast(cast) if cast else frame  # Polars runs a query for no column, too
     return frame.lazy() if kind == "lazy" else frame
 

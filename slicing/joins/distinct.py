@@ -20,6 +20,7 @@ from slicing.columns.arrow_io import no_rows, one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy
 from slicing.columns.dictionaries import coded, unordered
+from slicing.columns.frames import check_returns, given_back
 from slicing.columns.names import free, with_reason
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import Columns, in_result_types, not_once
@@ -337,8 +338,15 @@ class Distinct(TakesTurns):
 
 @says_arguments
 def distinct(
-    data: object, on: list[str] | str, time: str, within: object, keep: str = "first", sequence: str | None = None
-) -> pa.Table:
+    data: object,
+    on: list[str] | str,
+    time: str,
+    within: object,
+    keep: str = "first",
+    sequence: str | None = None,
+    *,
+    returns: str = "arrow",
+) -> Any:
     """Keep one row of the data for each key and window, or for each key and span.
 
     Rows are in the order of the ends of their windows, then by key.
@@ -349,6 +357,13 @@ def distinct(
         Rows, in any form that :func:`aggregate` takes.
     on, time, within, keep, sequence
         As for :class:`DistinctSpec`.
+    returns
+        As for :func:`aggregate`.
+
+    Returns
+    -------
+    pyarrow.Table, or a frame as ``returns`` says
+        The rows that are kept, with all their columns.
 
     Examples
     --------
@@ -358,11 +373,12 @@ def distinct(
     >>> sl.distinct(clicks, on=["id"], time="t", within=15)["t"].to_pylist()
     [1, 30]
     """
-    spec = DistinctSpec(on, time, within, keep, sequence, manual())
-    op = Distinct(spec)
+    kind = check_returns(returns, data)
+    op = Distinct(DistinctSpec(on, time, within, keep, sequence, manual()))
     given = in_result_types(one_batch(data))
     found = [out.rows for out in (op.push(given), op.flush()) if out.rows.num_rows]
-    return found[0] if found else pa.Table.from_batches([given]).slice(0, 0)
+    rows = found[0] if found else pa.Table.from_batches([given]).slice(0, 0)
+    return given_back(rows, kind, (data, {name: (name,) for name in rows.column_names}))
 
 
 def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.RecordBatch:

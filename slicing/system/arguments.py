@@ -85,7 +85,8 @@ def _said(function: Callable[..., object], count: int, given: list[str]) -> str 
         if other in by_place[:count]:
             return f"{name} has got {other!r} twice, by its place and by its name ({listed})"
     if count > len(by_place):
-        return f"{name} takes at most {len(by_place)} arguments without a name ({', '.join(by_place)}); got {count}"
+        said = f"{name} takes at most {len(by_place)} arguments without a name ({', '.join(by_place)}); got {count}"
+        return said + ("; a query is one argument: sl.Spec(time, windows, aggs)" if "spec" in by_place else "")
     known = {*by_place[:count], *given}
     missing = [p.name for p in parameters if p.default is p.empty and p.name not in known]
     return f"{name} needs {' and '.join(f'{m}=' for m in missing)} as well ({listed})" if missing else None

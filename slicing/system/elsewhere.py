@@ -26,10 +26,26 @@ _OURS = {
     "Spec": "Query query Window",
     "udaf": "udf pandas_udf",
 }
+_BUILT = {  # what several functions make together
+    "lag shift": "sl.argmin(time, column) in sl.rows(2, every=1), by sl.attach",
+    "diff delta": "sl.last(column) - sl.first(column) in sl.rows(2, every=1), by sl.attach",
+    "cumsum cum_sum cumcount cum_count row_number": "sl.sum or sl.count in sl.rows(2**40, every=1), by sl.attach with "
+    "min_rows=1",
+    "ffill forward_fill fill_forward": "sl.last(column) in sl.rows(2**40, every=1), by sl.attach with min_rows=1",
+    "vwap weighted_mean wavg": "sl.sum(sl.col('price') * sl.col('size')) / sl.sum('size')",
+    "ohlc candles": "sl.first, sl.max, sl.min and sl.last of the price, one aggregate each",
+    "bottom_k bottom smallest nsmallest": "sl.top_k(sl.col('x') * -1, k), whose values are negative",
+    "corr cov covar covariance correlation": "sl.mean(sl.col('x') * sl.col('y')) - sl.mean('x') * sl.mean('y') is the "
+    "covariance",
+    "ewm_mean ewm ema ewma": "a sl.udaf that keeps a weight and a sum",
+}
+_HOW = {other: how for others, how in _BUILT.items() for other in others.split()}
 _KNOWN = {other: ours for ours, others in _OURS.items() for other in others.split()}
 
 
 def no_attribute(name: str, public: Sequence[str]) -> str:
     """The error message for a name that the package does not have."""
+    if name in _HOW:
+        return f"module 'slicing' has no attribute {name!r}; it is made of others: {_HOW[name]}"
     found = [_KNOWN[name]] if name in _KNOWN else difflib.get_close_matches(name, public, 1)
     return f"module 'slicing' has no attribute {name!r}" + (f"; did you mean sl.{found[0]}?" if found else "")

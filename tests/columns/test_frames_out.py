@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from polars.testing import assert_frame_equal
 
 import slicing as sl
 from slicing.columns.frames import MANY_TEXTS
@@ -99,6 +100,28 @@ def test_enums_come_back_from_the_column_that_is_aggregated(data: Any) -> None:
     assert sl.aggregate(data, keyed, returns="same").lazy().collect()["state"].dtype == FRAME["state"].dtype
     rows = sl.attach(data, keyed, returns="same").lazy().collect()
     assert rows.schema == {**FRAME.schema, "last": STATES}
+
+
+def test_lists_of_enums_are_lists_of_enums() -> None:
+    aggs = {"all": sl.collect("old"), "last": sl.top_k("t", 1, "old"), "often": sl.heavy_hitters("old", 0.1)}
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, aggs | {"text": sl.collect("text")})
+    for data in (FRAME.with_columns(text=pl.lit("a")), FRAME.lazy().with_columns(text=pl.lit("a"))):
+        found = sl.aggregate(data, spec, returns="polars").select("all", "last", "often", "text")
+        lists = pl.List(STATES)
+        assert found.schema == {"all": lists, "last": lists, "often": lists, "text": pl.List(pl.String)}
+        assert found.rows() == [(["new", "open"], ["open"], ["new", "open"], ["a", "a"])]
+
+
+def test_distinct_rows_come_back_as_they_were() -> None:
+    once = {"on": "old", "time": "t", "within": 5}
+    twice = pl.concat([FRAME, FRAME])
+    assert_frame_equal(sl.distinct(twice, **once, returns="same"), FRAME)
+    assert_frame_equal(sl.distinct(twice.lazy(), **once, returns="same").collect(), FRAME)
+    found = sl.distinct(twice.to_pandas(), **once, returns="same")
+    assert isinstance(found, pd.DataFrame) and found["t"].tolist() == [1, 2]
+    assert sl.distinct(FRAME.clear(), **once, returns="polars").schema == FRAME.schema
+    with pytest.raises(ValueError, match=r"returns must be one of .*; got 'duckdb'"):
+        sl.distinct(FRAME, **once, returns="duckdb")
 
 
 def test_what_only_chooses_rows_gives_no_type() -> None:

@@ -205,6 +205,17 @@ WHEN_BUILT = {
     "sl.rows(5, per_key=1)": "TypeError: per_key must be True or False; got 1",
     "sl.rows(5, partial=None)": "TypeError: partial must be True or False; got None",
     "sl.avg": "AttributeError: module 'slicing' has no attribute 'avg'; did you mean sl.mean?",
+    "sl.ffill": "AttributeError: ... it is made of others: sl.last(column) in sl.rows(2**40, every=1), ...",
+    "sl.first('v', nulls=True)": "TypeError: sl.first has no argument 'nulls' (its arguments are column)",
+    "sl.sum('v').filter('b')": "AttributeError: Aggregate has no attribute 'filter'; rows are chosen by .where(flag)",
+    "sl.sum('v').cast('int64')": "AttributeError: Aggregate has no attribute 'cast'; apply it to the result, or ...",
+    "(sl.sum('v') / 2).mean": "AttributeError: Arithmetic has no attribute 'mean'",
+    "sl.count().where((sl.col('v') == None) & sl.col('b'))": "ValueError: where compares with None, which is neither "
+    "true nor false for any row; use sl.col('v').is_null(), or ~ of it; got ...",
+    "sl.quantile('v', 95)": "ValueError: quantile's q must be a number from 0 to 1; got 95, which is 0.95 if ...",
+    "sl.quantile('v', [0.5, 0.9])": "ValueError: ... from 0 to 1; got [0.5, 0.9]; give each its own aggregate",
+    "sl.aggregate(rows(), 't', {'w': sl.tumbling(3)})": "TypeError: sl.aggregate takes at most 2 arguments without a "
+    "name (data, spec); got 3; a query is one argument: sl.Spec(time, windows, aggs)",
     "sl.tumblin": "AttributeError: module 'slicing' has no attribute 'tumblin'; did you mean sl.tumbling?",
     "sl.xyzzy": "AttributeError: module 'slicing' has no attribute 'xyzzy'",
     "sl.sum('v') > 3": "TypeError: sl.sum('v') cannot be compared: choose rows with .where(sl.col('x') > 3), ...",
@@ -292,7 +303,7 @@ WHEN_BUILT = {
     "sl.tumbling('-1m')": "ValueError: size must be a positive duration ... whole number; got '-1m'",
     "sl.tumbling('1mo')": (
         "ValueError: size must be a duration of fixed length, and months, quarters and years differ: use "
-        "sl.calendar('1mo' | '1q' | '1y') for those; got '1mo'"
+        "sl.calendar('1mo' | '1q' | '1y') for windows of those side by side; got '1mo'"
     ),
     "sl.tumbling('1m1h')": (
         "ValueError: size must be a positive duration ... whole number; got '1m1h' (units, from the largest: "
