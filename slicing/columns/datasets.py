@@ -42,7 +42,8 @@ def of_dataset(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         inside = time < high if inside is None else inside & (time < high)
     if not type(data).__module__.startswith("pyarrow."):  # another library's dataset may accept fewer options
         return arrow_io.read(data.scanner(columns=columns, filter=inside).to_reader())
-    options: dict[str, Any] = {"columns": columns, "filter": inside, "batch_size": _rows(schema, columns)}
+    chosen = None if any("_view" in str(schema.field(name).type) for name in columns or schema.names) else inside
+    options: dict[str, Any] = {"columns": columns, "filter": chosen, "batch_size": _rows(schema, columns)}
     ahead = 1 if isinstance(getattr(data, "filesystem", None), LocalFileSystem) else REMOTE_FILES
     options |= {"use_threads": wanted.threads > 1, "fragment_readahead": ahead, "batch_readahead": 2}
     if wanted.threads == 1:  # glibc keeps freed memory for the next batch (system.heap): 1.2 times mimalloc's rate
@@ -53,7 +54,8 @@ def of_dataset(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
             pre_buffer=False, use_buffered_stream=True, buffer_size=READ
         )
         return or_empty(_of_files(data.get_fragments(filter=inside), schema, wanted, options), schema)
-    return arrow_io.read(data.scanner(**options).to_reader())
+    found = arrow_io.read(data.scanner(**options).to_reader())
+    return found if chosen is inside else within(found, wanted)  # Arrow's scan cannot choose rows of views
 
 
 def _reads_local_parquet(data: Any) -> bool:
@@ -117,7 +119,7 @@ def _of_files(
             yield from in_order(parts, threads, most, HELD // most, arrow_io.size_of)
         else:
             for file in some:
-                yield from file.scanner(schema, **options).to_reader()
+                yield from within(file.scanner(schema, **options).to_reader(), wanted)
 
 
 def of_parquet_file(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:

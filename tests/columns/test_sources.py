@@ -184,6 +184,18 @@ def test_nothing_between_gives_no_windows(tmp_path):
         assert found.schema == EXPECTED.schema
 
 
+@pytest.mark.parametrize("view", [pa.string_view(), pa.binary_view(), pa.list_(pa.string_view())], ids=str)
+def test_between_of_columns_of_views(view, tmp_path):
+    """Arrow's scans cannot choose rows of views, as keys or as values."""
+    texts = [["x"], ["y"], ["z"], None] if pa.types.is_list(view) else ["x", "y", "z", None]
+    table = pa.table({"t": [1, 2, 12, 3], "k": pa.array(texts, view)})
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count("k"), "rows": sl.count()})
+    pa.feather.write_feather(table, str(tmp_path / "a.arrow"), compression="uncompressed")
+    path = str(tmp_path / "a.arrow")
+    for data in (table, ds.dataset(table), path, ds.dataset(path, format="ipc")):
+        assert sl.aggregate(data, spec, between=(2, 12)).select(["n", "rows"]).to_pylist() == [{"n": 1, "rows": 2}]
+
+
 # --- files ----------------------------------------------------------------------------------------------------------
 
 

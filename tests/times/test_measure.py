@@ -171,7 +171,7 @@ def test_calendar_units_point_to_calendar_windows(text: str) -> None:
     with raises(
         ValueError,
         "size must be a duration of fixed length, and months, quarters and years differ: "
-        f"use sl.calendar('1mo' | '1q' | '1y') for those; got {text!r}",
+        f"use sl.calendar('1mo' | '1q' | '1y') for windows of those side by side; got {text!r}",
     ):
         parse_span(text, "size")
 
