@@ -35,7 +35,7 @@ class Wanted:
             return
         for column in self.columns:
             if names.count(column) != 1:
-                raise ValueError(not_once(column, names))
+                raise ValueError(not_once(column, names, f"the {self.argument}"))
 
     def bounds(self, schema: pa.Schema) -> Bounds:
         if self.between is None:

@@ -75,13 +75,18 @@ class TwoSidedSpec(Protocol):
     def fingerprint(self) -> str: ...
 
 
+def _called(spec: TwoSidedSpec, side: int) -> str:
+    """What errors call a side."""
+    title = spec.sides[side]
+    return f"{title} side" if title in ("left", "right") else title
+
+
 class SidePlan:
     """The columns of one side: which are read, which are kept, and how its times are converted to common ticks."""
 
     def __init__(self, spec: TwoSidedSpec, side: int, schema: pa.Schema, known: bool) -> None:
         self.side, self.schema, self.known = side, schema, known
-        self.title = spec.sides[side]
-        self.called = f"{self.title} side" if self.title in ("left", "right") else self.title
+        self.title, self.called = spec.sides[side], _called(spec, side)
         self.time = spec.time[side]
         self.on = [pair[side] for pair in spec.on]
         self.policy = spec.watermark[side]
@@ -303,9 +308,10 @@ def both_known(
 
 def _alike(spec: TwoSidedSpec, other: pa.Schema, side: int) -> pa.Schema:
     """The columns that a join needs of an unknown side, with the types of the other side."""
-    names = {spec.time[side]: _in_coarsest_unit(spec, column_type(other, spec.time[1 - side]))}
+    called = f"the {_called(spec, 1 - side)}"
+    names = {spec.time[side]: _in_coarsest_unit(spec, column_type(other, spec.time[1 - side], called))}
     for pair in spec.on:
-        names.setdefault(pair[side], column_type(other, pair[1 - side]))
+        names.setdefault(pair[side], column_type(other, pair[1 - side], called))
     return pa.schema(list(names.items()))
 
 

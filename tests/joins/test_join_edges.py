@@ -1245,3 +1245,24 @@ def test_rows_whose_reach_is_beyond_64_bits_have_no_partner_and_hide_none(match:
     assert sl.join(left(BIG - 5, BIG - 2), right(BIG), within=(-5, 10), **given)["b"].to_pylist() == [0, None]
     found = sl.join(left(*[-BIG - 1] * 4, 100, 200), right(95, 190), within=(10, -2), **given)
     assert found["b"].to_pylist() == [None, None, None, None, 0, 1]
+
+
+FEATURES = sl.FeatureSpec("k", "t", {"r": 5}, {"n": sl.count()})
+BAND = sl.JoinSpec(on="k", time="t", within=(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("ask", "side"),
+    [
+        (lambda known, other: sl.FeatureOperator(FEATURES).push_labels(other), "labels"),
+        (lambda known, other: sl.FeatureOperator(FEATURES).push_events(other), "events"),
+        (lambda known, other: sl.features(other, known, FEATURES), "labels"),
+        (lambda known, other: sl.features(known, other, FEATURES), "events"),
+        (lambda known, other: sl.JoinOperator(BAND).push_left(other), "left side"),
+        (lambda known, other: sl.JoinOperator(BAND).push_right(other), "right side"),
+    ],
+)
+def test_errors_name_the_side_that_lacks_a_key(ask, side):
+    known = pa.table({"t": [1], "k": [1], "v": [1]})
+    with pytest.raises(ValueError, match=f"^column 'k' is missing in the {side}; its columns are t, q, v$"):
+        ask(known, known.rename_columns(["t", "q", "v"]))
