@@ -22,6 +22,7 @@ from slicing.query.processing_time import ProcessingTime, microseconds
 from slicing.query.watermark import Seen
 from slicing.reducing.batch import Rows
 from slicing.system.arrays import Ints
+from slicing.system.replace import but
 from slicing.windows.bounds import APART, END, LIMIT
 
 
@@ -119,6 +120,7 @@ def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[st
         now = microseconds(spec.time.clock)
         if state.progress.largest is not None:
             now = max(now, state.progress.largest)
+        state.progress = but(state.progress, largest=now)  # also by a push without rows
         return batch, columns, np.full(batch.num_rows, now, np.int64), NOWHERE
     column, missing = columns[spec.time], NOWHERE
     if column.null_count:

@@ -32,6 +32,22 @@ def test_processing_time_stamps_rows_as_they_are_pushed():
     assert op.flush().windows["n"].to_pylist() == [3]
 
 
+@pytest.mark.parametrize("by", [[], ["k"]])
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_push_without_rows_moves_the_watermark_to_the_clock(by, restored):
+    clock = iter([1_000_000, 2_500_000, 9_000_000, 8_000_000, 21_000_000])
+    spec = sl.Spec(sl.processing_time(lambda: next(clock)), {"s": sl.tumbling("10s")}, N, by=by)
+    op, rows = sl.Operator(spec), pa.table({"k": ["a", "a", "a"]})
+    assert op.push(rows.slice(0, 0)).watermark.timestamp() == 1.0
+    assert op.push(rows).windows.num_rows == 0
+    if restored:
+        op = sl.Operator.restore(spec, op.snapshot())
+    assert [op.push(rows.slice(0, 0)).watermark.timestamp() for _ in range(2)] == [9.0, 9.0]
+    out = op.push(rows.slice(0, 0))
+    assert (out.watermark.timestamp(), out.windows["n"].to_pylist(), out.late.num_rows) == (21.0, [3], 0)
+    assert op.flush().windows.num_rows == 0
+
+
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_clock_that_goes_on_while_aggregate_reads_closes_windows_on_the_way(streamed):
     clock = iter(range(0, 10_000_000, 600_000))
