@@ -54,7 +54,7 @@ def side_by_side(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[
     """The result for each part, in order. The first is done here, and so are those that no other thread has begun."""
     if len(parts) == 1:
         return [work(parts[0])]
-    team = _team(len(parts) - 1)
+    team = _team()
     jobs = [_Job(work, part) for part in parts]
     team.take(jobs[1:])
     for job in jobs:
@@ -96,19 +96,28 @@ class _Job:
 
 
 class _Team:
-    """Threads that wait for work. A polling thread uses a core, so they poll only if there are enough cores."""
+    """Threads that wait for work, as many as jobs were ever given at once. A polling thread uses a core, so they poll
+    only if there are enough cores."""
 
-    def __init__(self, size: int) -> None:
-        self.looks = np.int64(LOOKS if cores() > size else 0)
+    def __init__(self) -> None:
+        self.looks = np.int64(0)
         self._jobs: SimpleQueue[tuple[_Job, np.int64]] = SimpleQueue()
         self._sign = np.zeros(1, np.int64)  # the number of calls of ``take``
-        try:
-            for _ in range(size):
-                Thread(target=self._serve, name="slicing", daemon=True).start()
-        except RuntimeError:  # there are too many, or the interpreter ends: who asks does the work
-            pass
+        self._size, self._growing = 0, Lock()
+
+    def _grow(self, size: int) -> None:
+        with self._growing:
+            try:
+                while self._size < size:
+                    Thread(target=self._serve, name="slicing", daemon=True).start()
+                    self._size += 1
+            except RuntimeError:  # there are too many, or the interpreter ends: who asks does the work
+                pass
 
     def take(self, jobs: Sequence[_Job]) -> None:
+        if self._size < len(jobs):
+            self._grow(len(jobs))
+        self.looks = np.int64(LOOKS if cores() > len(jobs) else 0)
         self._sign[0] += 1
         for job in jobs:
             self._jobs.put((job, self._sign[0]))
@@ -135,9 +144,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@lru_cache(maxsize=8)
-def _team(size: int) -> _Team:
-    return _Team(size)
+@lru_cache(maxsize=1)
+def _team() -> _Team:
+    return _Team()
 
 
 if hasattr(os, "register_at_fork"):

@@ -158,8 +158,19 @@ def test_threads_wait_awake_or_asleep(monkeypatch: pytest.MonkeyPatch, cores: in
     barrier = threading.Barrier(2, timeout=60)  # none goes on alone
     for _ in range(3):
         assert sorted(slicing.system.threads.side_by_side(lambda part: barrier.wait(), [0, 1])) == [0, 1]
-    assert (slicing.system.threads._team(1).looks > 0) == (cores > 1)
+    assert (slicing.system.threads._team().looks > 0) == (cores > 1)
     slicing.system.threads._team.cache_clear()
+
+
+def test_calls_for_any_number_of_parts_share_threads() -> None:
+    def waiting() -> int:
+        return sum(thread.name == "slicing" for thread in threading.enumerate())
+
+    slicing.system.threads._team.cache_clear()
+    before = waiting()
+    for parts in [*range(2, 14), *range(14, 1, -1)]:
+        assert slicing.system.threads.side_by_side(lambda part: part, range(parts)) == list(range(parts))
+    assert waiting() - before == 13
 
 
 def test_codes_are_those_of_one_thread() -> None:
@@ -233,7 +244,7 @@ def test_aggregate_takes_all_cores_and_answers_alike(monkeypatch: pytest.MonkeyP
 
 
 def test_few_rows_stay_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(size: int) -> None:
+    def never() -> None:
         raise AssertionError("threads were asked for")
 
     monkeypatch.setattr(slicing.system.threads, "_team", never)
