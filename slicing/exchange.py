@@ -150,8 +150,16 @@ class Collector:
     judged where they are admitted.
     """
 
-    def __init__(self, spec: Spec, schema: pa.Schema, watermark: int | None = None, judged: bool = True) -> None:
-        self._schema = schema
+    def __init__(
+        self,
+        spec: Spec,
+        schema: pa.Schema,
+        watermark: int | None = None,
+        judged: bool = True,
+        keeps_late: bool = True,
+    ) -> None:
+        """``keeps_late``: late rows are kept, not only counted."""
+        self._schema, self._keeps_late = schema, keeps_late
         self._fresh = state_of(start(spec, schema, watermark))
         self._as_rows = self._fresh.plan.asks_rows or not judged
         self._progress = Progress()
@@ -165,8 +173,11 @@ class Collector:
 
     @property
     def nbytes(self) -> int:
-        rows = sum(map(size_of, self._rows))
-        return rows + sum(part.store.nbytes for part in (*self._parts, *self._changing))
+        size = sum(map(size_of, self._rows)) + sum(map(size_of, self._late))
+        for part in (*self._parts, *self._changing):
+            size += part.store.nbytes + (0 if part.keys is None else part.keys.nbytes)
+            size += sum(pool.nbytes for pool in part.pools.values())
+        return size
 
     def push(self, data: object) -> None:
         """Take rows. Each push has a fixed cost of a few milliseconds, so push many rows at once."""
@@ -186,7 +197,7 @@ class Collector:
         for cells, parts in ((arrivals.cells, self._parts), (arrivals.changing, self._changing)):
             if len(cells):
                 parts.append(state.but(store=store_for(state.plan, (cells,))))
-        if arrivals.late.size or batch.aside.size:
+        if self._keeps_late and (arrivals.late.size or batch.aside.size):
             self._late.append(late_rows(given, batch.null_time, arrivals.late, batch.ahead))
         of_rows = (arrivals.late.size, arrivals.outside, batch.null_time.size, batch.ahead.size)
         counted = (given.num_rows, 0, *of_rows)

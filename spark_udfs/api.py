@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing import Spec, manual
+from slicing import Spec
 from slicing.closing.wide import check_layout
 from slicing.columns.typed import column_type
 from slicing.exchange import check
@@ -136,16 +136,9 @@ def window_aggregate(
         files = plans.files_of(state, name, count, spec, keep_versions, hold=hold_bytes, store=store)
         job = replace(job, files=files)
     else:
-        job = replace(job, spec=_seeing_all(spec))
+        job = replace(job, spec=spec.patient)
     frame = frame if read else plans.numbered(frame, schema.names)
     return plans.answered(frame.mapInArrow(errors_as_rows(stages.collect, job, reads=True), spark_schema(PACKED)), job)
-
-
-def _seeing_all(spec: Spec) -> Spec:
-    """The query with a manual watermark and without triggers of pushes: no window closes before all rows are seen."""
-    arguments: dict[str, Any] = {field: getattr(spec, field) for field in spec.__dataclass_fields__}
-    arguments |= {"windows": dict(spec.windows), "aggs": dict(spec.aggs), "watermark": manual()}
-    return Spec(**arguments).unfired()
 
 
 def _columns(schema: pa.Schema, spec: Spec, all_of_them: bool) -> pa.Schema:

@@ -14,7 +14,6 @@ from spark_udfs.engines import FEATURES
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.joins import JoinJob, Kept, two_frames
-from spark_udfs.stages import sent
 from spark_udfs.types import type_of
 
 FEATURED = "features"
@@ -91,9 +90,6 @@ class FeatureJob(JoinJob):
     @property
     def name(self) -> str:
         return FEATURED if self.files is None else self.files.name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return sent(self)
 
     def figures(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         return dict(stats)

@@ -109,6 +109,7 @@ class Reading:
     missing: str
     csv: Csv
     columns: tuple[str, ...]  # all of the schema, of which a query needs some
+    skips_missing: bool = False  # files that are gone have no rows
 
     def file_format(self) -> str | ds.FileFormat:
         import pyarrow.dataset as ds
@@ -135,6 +136,8 @@ class FileRows:
         What a column is that a file does not have.
     csv
         How CSV files are written.
+    skips_missing
+        Whether files that are gone when a worker opens them have no rows, instead of an error.
 
     Examples
     --------
@@ -147,11 +150,12 @@ class FileRows:
     format: str
     missing: str = "error"
     csv: Csv = Csv()
+    skips_missing: bool = False
 
     @property
     def reading(self) -> Reading:
         """How workers read the files."""
-        return Reading(self.format, self.missing, self.csv, tuple(self.schema.names))
+        return Reading(self.format, self.missing, self.csv, tuple(self.schema.names), self.skips_missing)
 
 
 @says_arguments
@@ -228,7 +232,8 @@ def read_files(
         schema = _learned(*_first_file(spark, path, source), Reading(format, missing, written, ()).file_format())
     columns = _schema(schema)
     reader = (spark.readStream if streaming else spark.read).format("binaryFile").options(**source)
-    return FileRows(reader.schema(_LISTED).load(path).select("path"), columns, format, missing, written)
+    skips = source.get("ignoreMissingFiles", "").lower() == "true"
+    return FileRows(reader.schema(_LISTED).load(path).select("path"), columns, format, missing, written, skips)
 
 
 def _schema(schema: object) -> pa.Schema:
@@ -280,7 +285,8 @@ def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, reading: Reading)
     for batch in batches:
         for path in batch.column(0).to_pylist():
             system, inside = _located(path)
-            if system.get_file_info(inside).size == 0:  # no rows, as in Spark
+            info = system.get_file_info(inside)
+            if info.size == 0 or (reading.skips_missing and info.type == fs.FileType.NotFound):  # as in Spark
                 continue
             try:
                 for rows in _rows_in(system, inside, schema, reading):

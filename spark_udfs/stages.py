@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -265,12 +265,13 @@ def collect(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = Non
         known = judged_by(job.files, step or Step.current())
         watermark = known if isinstance(known, int) else None
     rows = batches if job.reading is None else read(batches, job.schema, job.reading)
-    collector = Collector(job.spec, job.schema, watermark, judged)
+    fresh = partial(Collector, job.spec, job.schema, watermark, judged, keeps_late=job.late_path is not None)
+    collector = fresh()
     for some in gathered(rows, job.schema, job.policy):
         collector.push(some)
         if collector.nbytes > job.policy.bytes_at_once:
             yield from _sent(job, collector)
-            collector = Collector(job.spec, job.schema, watermark, judged)
+            collector = fresh()
     yield from _sent(job, collector)
 
 
@@ -283,17 +284,14 @@ def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema, policy: Polic
             held.append(conformed(batch, schema))
             size += batch.num_rows
         if size >= policy.rows_at_once:
-            yield together(held)
+            yield held[0] if len(held) == 1 else together(held)
             held, size = [], 0
     if held:
-        yield together(held) if len(held) > 1 else held[0]
+        yield held[0] if len(held) == 1 else together(held)
 
 
 def _sent(job: Job, collector: Collector) -> Iterator[pa.RecordBatch]:
-    parts = collector.parts()
-    if job.late_path is None:  # only their number is needed
-        parts = replace(parts, late=parts.late.slice(0, 0))
-    yield from to_places(packed(parts, job.partitions), job.policy)
+    yield from to_places(packed(collector.parts(), job.partitions), job.policy)
 
 
 def to_places(blobs: list[bytes], policy: Policy) -> Iterator[pa.RecordBatch]:
@@ -406,7 +404,7 @@ class InFiles:
         if batch == 0:
             place.files.begin(self.step.partition)
             return None, job.fresh(), False
-        before, operator, held = place.restore(job.spec, batch - 1)
+        before, operator, held = place.restore(job.spec, batch - 1, own=True)
         if before.get("spread") != place.files.spread:
             raise StateError(
                 f"the query began with spread={before.get('spread')!r} and has {place.files.spread!r} now, so that its "

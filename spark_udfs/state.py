@@ -300,8 +300,11 @@ class Place:
             raise StateError(self._missing(batch))
         return found[-1]
 
-    def restore(self, spec: AnySpec, batch: int) -> tuple[dict[str, Any], Any, bool]:
+    def restore(self, spec: AnySpec, batch: int, own: bool = False) -> tuple[dict[str, Any], Any, bool]:
         """The header of a version, its operator, and whether this worker held it (or a version that it builds on).
+
+        ``own``: the query itself goes on from it. Then the worker's own state is taken, or dropped if it is of another
+        version. Those who only read, as ``peek`` does, leave it to the query.
 
         Raises unless all parts of the version are complete and belong to this query and spec.
         """
@@ -309,15 +312,16 @@ class Place:
         first: dict[str, Any] | None = None
         changes: list[tuple[list[bytes], bool]] = []
         while True:
-            held = HELD.take(self.folder, version.mark, spec)
+            held = HELD.take(self.folder, version.mark, spec) if own else None
             if held is not None:
                 header, operator = held
                 break
             header, content = self._read(version)
             first = first or header
             if header["base"] == header["batch"]:
-                HELD.drop(self.folder)  # it was of another version
-                HELD.make_room(self.files.hold - header["snapshot"])
+                if own:
+                    HELD.drop(self.folder)
+                    HELD.make_room(self.files.hold - header["snapshot"])
                 operator = self._restored(spec, content, version)
                 break
             changes.append((list(map(bytes, unbundled(content))), header["prompt"]))

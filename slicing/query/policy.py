@@ -30,8 +30,8 @@ class Policy:
     # rows into cells
     share: Share = SHARE  # from which size on several threads share rows
     straight: bool = True  # rows in order of queries without keys become cells, or windows, in one step
-    straight_cells: int = 1 << 10  # with more cells that are held, pushes of
-    straight_rows: int = 16  # fewer rows than so many times these cells do not go straight: it copies the cells
+    straight_cells: int = 1 << 10  # if more cells are held, only pushes of many rows go straight: it copies the cells
+    straight_rows: int = 16  # for each of these cells, a push needs so many rows to go straight then
     numpy_cuts: int = 1024  # up to so many rows numpy cuts, 2 us against 1: a kernel must be loaded first
     block: int = 512  # rows looked at together
     ordered_rows: int = 2048  # rows in order that edges are searched in together: of 512, a page, 0.32 -> 0.24 ns a row

@@ -68,7 +68,7 @@ def output(
     windows = _windows(state, answers, change, all_of_them)
     has_output = plan.policy.accounts or any(map(len, answers))
     if has_output and keys is not None and state.store.head is None and len(keys) >= state.crowded:
-        # after answers have read the keys; keys of a table that is wholly in memory will probably come again
+        # after answers have read the keys; those of one `aggregate` will probably come again
         keys = forget(state, keys, () if plan.policy.accounts else answers)
     if arrived is not None:
         state.store = state.store.at_rest(*arrived)

@@ -56,7 +56,7 @@ def windows_of(operator: Operator, held: Sequence[pa.RecordBatch]) -> pa.Table:
         alone = partial(Operator, operator.spec, policy=replace(policy, threads=1))
         try:
             return pa.concat_tables(_of_periods(plan, found, alone))
-        except Exception:  # what is wrong with a row is told by its place among all rows
+        except (ValueError, TypeError, OverflowError):  # what is wrong with a row is told by its place among all rows
             pass
     return _of_rows(operator, held, lambda: True, density)
 

@@ -335,6 +335,48 @@ def test_null_times_may_become_late_rows_of_a_query_that_they_have_stopped(tmp_p
     assert sum(s["null_time"] for s in stats) == 60
 
 
+def test_a_reader_sends_before_it_holds_many_texts_or_late_rows(tmp_path: Path) -> None:
+    """Keys, values that are compared as text and late rows count, not cells alone. Late rows that are only counted are
+    not held."""
+    texts = pa.array([f"{i:04}" + "x" * 1000 for i in range(400)])
+    moments = pa.array(np.arange(400) % 10 * SECOND).cast(SCHEMA[0].type)
+    columns = {"ts": moments, "k": pa.array(np.arange(400)), "s": texts, "v": pa.array(np.arange(400))}
+    data = pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
+    for by, agg in (["s"], sl.count()), ([], sl.max("s")):
+        spec = sl.Spec("ts", {"w": sl.tumbling("10s")}, {"x": agg}, by=by, watermark=sl.bounded(0))
+        asked = job(tmp_path / f"{len(by)}", 1, spec, policy=Policy(rows_at_once=100, bytes_at_once=50_000))
+        batches = [data.slice(at, 100) for at in range(0, 400, 100)]
+        assert sum(sent.num_rows for sent in stages.collect(asked, iter(batches), Step("q", 0, 0))) >= 4
+
+    for keeps in (True, False):
+        reader = stages.Collector(SPEC, SCHEMA, 10**15, keeps_late=keeps)
+        reader.push(data)
+        assert (reader.nbytes > 400_000) == keeps
+        assert reader.parts().counts["late"] == 400 and reader.parts().late.num_rows == (400 if keeps else 0)
+
+
+def test_who_only_looks_at_a_state_leaves_it_to_the_query(tmp_path: Path) -> None:
+    forget()
+    asked = job(tmp_path, 1, policy=Policy(large=0))
+    run(asked, 0, rows(0))
+    assert len(state.HELD) == 1
+    place = asked.files.place("q", 0)
+    for spec in (SPEC, pickle.loads(pickle.dumps(SPEC))):
+        _, _, held = place.restore(spec, 0)
+        assert (held, len(state.HELD)) == (False, 1)
+    _, _, held = place.restore(SPEC, 0, own=True)
+    assert (held, len(state.HELD)) == (True, 0)
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "json", "arrow"])
+def test_files_that_are_gone_have_no_rows_if_they_may(tmp_path: Path, format: str) -> None:
+    paths = [pa.RecordBatch.from_arrays([pa.array([f"file:{tmp_path}/gone.{format}"])], names=["path"])]
+    reading = files.Reading(format, "error", files.Csv(), tuple(SCHEMA.names))
+    assert list(files.read(paths, SCHEMA, replace(reading, skips_missing=True))) == []
+    with pytest.raises(FileNotFoundError, match="gone"):
+        list(files.read(paths, SCHEMA, reading))
+
+
 def test_text_in_files_is_read_as_spark_reads_it(tmp_path: Path) -> None:
     def found(name: str, format: str, text: str) -> list[dict]:
         (tmp_path / name).write_text(text)
@@ -827,7 +869,7 @@ def test_a_state_held_of_an_older_version_goes_on_from_there(tmp_path: Path) -> 
         run(query, batch, rows(batch))  # elsewhere
     expected = restored(query, 0, 3).snapshot()
     state.HELD._kept = {folder: kept._replace(operator=restored(query, 0, 1)) for folder, kept in before.items()}
-    _, operator, held = place(query).restore(SPEC, 3)
+    _, operator, held = place(query).restore(SPEC, 3, own=True)
     assert held
     assert operator.snapshot() == expected
 
