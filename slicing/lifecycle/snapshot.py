@@ -51,8 +51,18 @@ FORMAT = 12
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 
 
-def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool) -> bytes:
-    sections, _ = _written(spec, state, advanced, ended, False)
+class BeforeRows(NamedTuple):
+    """What an operator remembers before its first row, which fixes the type of its times."""
+
+    advanced: tuple[object, ...]  # watermarks
+    fired_at: dict[str, int]  # when a clock last fired windows
+
+
+NOTHING = BeforeRows((), {})
+
+
+def write(spec: Spec, state: State | None, before: BeforeRows, ended: bool) -> bytes:
+    sections, _ = _written(spec, state, before, ended, False)
     body = b"".join(sections)
     return _HEAD.pack(OF_WINDOWS, FORMAT, checksum(body)) + body
 
@@ -63,14 +73,16 @@ def pack(spec: Spec, state: State) -> tuple[list[bytes | memoryview], int]:
 
     Equal states give equal bytes. Cells that were read from such bytes and not changed since are written unchanged.
     """
-    return _written(spec, state, (), False, True)
+    return _written(spec, state, NOTHING, False, True)
 
 
 def _written(
-    spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool, packed: bool
+    spec: Spec, state: State | None, before: BeforeRows, ended: bool, packed: bool
 ) -> tuple[list[bytes | memoryview], int]:
     header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
-    header |= {"advanced": list(map(moment_to_json, advanced)), "ended": ended}
+    header |= {"advanced": list(map(moment_to_json, before.advanced)), "ended": ended}
+    if state is None and before.fired_at:
+        header["fired_at"] = before.fired_at
     tables: list[pa.Table | Unread | _Run] = []
     if state is not None:
         state = state.but(postponed=tuple(p.rest() for p in state.postponed))
@@ -81,10 +93,8 @@ def _written(
     return side_by_side([json.dumps(header).encode(), *sections]), size
 
 
-def read(
-    spec: Spec, blob: bytes | memoryview, policy: Policy = DEFAULT
-) -> tuple[State | None, tuple[object, ...], bool]:
-    """The state, the watermarks given before any row, and whether the stream has ended."""
+def read(spec: Spec, blob: bytes | memoryview, policy: Policy = DEFAULT) -> tuple[State | None, BeforeRows, bool]:
+    """The state, what is remembered before any row, and whether the stream has ended."""
     return _read(spec, _sections(viewed(blob)), False, policy)
 
 
@@ -95,20 +105,19 @@ def unpack(spec: Spec, blob: bytes | memoryview) -> State:
     return state
 
 
-def _read(
-    spec: Spec, parts: list[memoryview], packed: bool, policy: Policy
-) -> tuple[State | None, tuple[object, ...], bool]:
+def _read(spec: Spec, parts: list[memoryview], packed: bool, policy: Policy) -> tuple[State | None, BeforeRows, bool]:
     head, *sections = parts
     header = json.loads(bytes(head))
     check_fingerprint(header, spec.fingerprint())
     if "runs" not in header:
-        return None, tuple(map(moment_of_json, header["advanced"])), header["ended"]
+        before = BeforeRows(tuple(map(moment_of_json, header["advanced"])), header.get("fired_at", {}))
+        return None, before, header["ended"]
     try:
         state = _state(spec, header, _Tables(sections, packed), policy)
         check_state(state)
     except (OutOfRange, pa.ArrowInvalid) as error:
         raise SnapshotError(f"the snapshot is not one that this library wrote: {error}") from None
-    return state, (), header["ended"]
+    return state, NOTHING, header["ended"]
 
 
 def _state_header(state: State) -> dict[str, Any]:

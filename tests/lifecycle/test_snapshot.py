@@ -238,7 +238,7 @@ def test_a_snapshot_with_other_lanes_is_refused():
     op = sl.Operator(spec("ordered", aggs={"total": sl.sum("x"), "std": sl.std("x")}))
     op.push(STREAM[0])
     with pytest.raises(sl.SnapshotError, match="the snapshot holds 2 lanes; this spec has 1"):
-        sl.Operator.restore(asked, snapshot.write(asked, op._state, (), False))
+        sl.Operator.restore(asked, snapshot.write(asked, op._state, snapshot.NOTHING, False))
 
 
 @pytest.mark.parametrize("batches", [0, 2])
@@ -286,6 +286,19 @@ def test_another_process_goes_on_alike(query, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     outs = [*(op.push(batch) for batch in STREAM[4:]), op.flush()]
     assert done.stdout.strip() == str([seen(out) for out in outs])
+
+
+def test_a_clock_that_an_advance_started_goes_on_before_the_first_row() -> None:
+    now = [10**9]
+    clock = sl.every_processing_time("10s", clock=lambda: now[0])
+    spec = sl.Spec("t", {"w": sl.tumbling(100)}, {"n": sl.count()}, trigger=clock, emit="parts")
+    op = sl.Operator(spec)
+    op.advance(0)
+    later = [op, sl.Operator.restore(spec, op.snapshot())]
+    for seconds, reported in (8, 0), (4, 1):
+        now[0] += seconds * 10**6
+        assert [op.push(pa.table({"t": [1]})).windows.num_rows for op in later] == [reported] * 2
+    assert later[0].snapshot() == later[1].snapshot()
 
 
 @pytest.mark.parametrize("copied", [lambda op: pickle.loads(pickle.dumps(op)), copy.copy, copy.deepcopy])
