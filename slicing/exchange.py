@@ -45,7 +45,7 @@ from slicing.stages.close import admit as admitted
 from slicing.stages.close import close_and_fire
 from slicing.stages.collect import Arrivals, collect
 from slicing.stages.output import Account, output
-from slicing.stages.read import encoded, read
+from slicing.stages.read import check_apart, encoded, read
 from slicing.storage.session_store import store_for
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.windows.rows.row_windows import RowWindow
@@ -344,7 +344,16 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
     watermark. Blobs may come in any order: equal states and equal blobs always give equal bytes. ``quiet``: the batch
     has been answered before, so costly parts of the output may be missing.
     """
-    state = state_of(operator).draft()
+    before = state_of(operator)
+    known = 0 if before.keys is None else len(before.keys)
+    try:
+        return operator._commit(_admitted(before.draft(), blobs, prompt, quiet))
+    except BaseException as error:
+        operator._undo(before, known, error)
+        raise
+
+
+def _admitted(state: State, blobs: Iterable[bytes], prompt: bool, quiet: bool) -> Pushed:
     plan, arrived = state.plan, [_unpacked(state, blob) for blob in sorted(blobs)]
     reached = reached_by(state)
     headers = [a.header for a in arrived]
@@ -370,14 +379,16 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
         counts["late"] += new.late.size
         counts["outside"] += new.outside
         counts["windowed"] += len(rows) - new.late.size - new.outside
-    state.newest = latest([state.newest, *(one.newest for one in headers)])
-    state.oldest = earliest([state.oldest, *(one.oldest for one in headers)])
+    low, high = earliest([one.oldest for one in headers]), latest([one.newest for one in headers])
+    if low is not None and high is not None:
+        check_apart(plan, low, high, state.newest)
+    state.newest, state.oldest = latest([state.newest, high]), earliest([state.oldest, low])
     if plan.full and state.oldest is not None and state.newest is not None:
         check_full(plan, state.oldest, state.newest)
     answers, change = close_and_fire(state, reached, admitted(state, new), quiet=quiet)
     state.store = state.store.settled()
     out = output(state, answers, change, Account(pa.concat_tables(late) if late else None, counts))
-    return operator._commit(Pushed(state, out))
+    return Pushed(state, out)
 
 
 def _joined(headers: Sequence[_Header]) -> list[Progress]:

@@ -99,15 +99,13 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
     if times.size:
         low, high, _ = rows.look()
-        newest = high if state.newest is None else state.newest
         if low < -LIMIT or high > LIMIT:
             raise ValueError(too_far(plan, low if low < -LIMIT else high))
         if low < plan.fitting[0] or high > plan.fitting[1]:
             check_fits(plan, low, high, state.horizon)
         for days in plan.days:
             days.check(low, high)
-        if max(high, newest) - min(low, newest) > APART:
-            raise ValueError(_too_far_apart(plan, min(low, newest), max(high, newest)))
+        check_apart(plan, low, high, state.newest)
     return rows
 
 
@@ -169,10 +167,14 @@ def too_far(plan: Plan, time: int) -> str:
     return f"time column {plan.spec.time!r} holds {found}; times must lie between {first} and {last}{unit}{to_do}"
 
 
-def _too_far_apart(plan: Plan, first: int, last: int) -> str:
+def check_apart(plan: Plan, low: int, high: int, newest: int | None) -> None:
+    """Raise if the times of a batch, and the latest one before it, are too far apart to be subtracted."""
+    first, last = (low, high) if newest is None else (min(low, newest), max(high, newest))
+    if last - first <= APART:
+        return
     since, until = plan.measure.value(first), plan.measure.value(last)
     unit = "units" if plan.measure.is_integer else f"ticks of {plan.measure.type}"
-    return (
+    raise ValueError(
         f"time column {plan.spec.time!r} holds {since} and {until}; the times of a batch and the latest one before it "
         f"must lie within {APART} {unit}"
     )

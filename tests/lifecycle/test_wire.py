@@ -138,3 +138,36 @@ def test_places_refuse_words_of_columns_of_other_types(place: int) -> None:
         collector = Collector(spec, first.schema)
         collector.push(first)
         assert admit(operator, [packed(collector.parts(), 2)[place]]).stats.late == 0
+
+
+ROWS = pa.schema([("t", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
+
+
+def sent(spec: sl.Spec, *rows: tuple[int, str, int]) -> list[bytes]:
+    collector = Collector(spec, ROWS)
+    collector.push(pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*rows, strict=True)], schema=ROWS))
+    return packed(collector.parts(), 1)
+
+
+@pytest.mark.parametrize("agg", [sl.sum("v"), sl.sum("v") + sl.count_distinct("k")])
+def test_a_batch_that_is_not_admitted_changes_nothing(agg):
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"x": agg}, by="k")
+    operator = start(spec, ROWS)
+    admit(operator, sent(spec, (1, "a", 1)))
+    before = operator.snapshot()
+    with pytest.raises(OverflowError, match="does not fit int64"):
+        admit(operator, sent(spec, (2, "b", 2**63 - 1), (3, "b", 2**63 - 1), (50, "c", 1)))
+    assert operator.snapshot() == before
+    assert admit(operator, sent(spec, (50, "c", 1))).windows["k"].to_pylist() == ["a"]
+
+
+@pytest.mark.parametrize("window", [sl.tumbling(10), sl.session(5), sl.whole()], ids=repr)
+def test_times_of_several_readers_may_not_be_too_far_apart_either(window):
+    spec = sl.Spec("t", {"w": window}, {"n": sl.count()}, by="k", watermark=sl.manual())
+    operator, far = start(spec, ROWS), (1 << 62) + (1 << 61) - 5
+    with pytest.raises(ValueError, match="the times of a batch and the latest one before it must lie within"):
+        admit(operator, [*sent(spec, (-far, "a", 1)), *sent(spec, (far, "a", 1))])
+    admit(operator, sent(spec, (far, "a", 1)))
+    with pytest.raises(ValueError, match="must lie within"):
+        admit(operator, sent(spec, (-far, "a", 1)))
+    assert operator.flush().windows["n"].to_pylist() == [1]
