@@ -45,9 +45,10 @@ from slicing.stages.close import admit as admitted
 from slicing.stages.close import close_and_fire
 from slicing.stages.collect import Arrivals, collect
 from slicing.stages.output import Account, output
-from slicing.stages.read import check_apart, encoded, read
+from slicing.stages.read import encoded, read, too_far_apart
 from slicing.storage.session_store import store_for
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
+from slicing.windows.bounds import APART
 from slicing.windows.rows.row_windows import RowWindow
 
 _NO_PROGRESS = Progress()
@@ -381,7 +382,10 @@ def _admitted(state: State, blobs: Iterable[bytes], prompt: bool, quiet: bool) -
         counts["windowed"] += len(rows) - new.late.size - new.outside
     low, high = earliest([one.oldest for one in headers]), latest([one.newest for one in headers])
     if low is not None and high is not None:
-        check_apart(plan, low, high, state.newest)
+        newest = high if state.newest is None else state.newest
+        first, last = min(low, newest), max(high, newest)
+        if last - first > APART:
+            raise ValueError(too_far_apart(plan, first, last))
     state.newest, state.oldest = latest([state.newest, high]), earliest([state.oldest, low])
     if plan.full and state.oldest is not None and state.newest is not None:
         check_full(plan, state.oldest, state.newest)

@@ -9,8 +9,8 @@ output      the answers in Arrow, the account of rows, the size of the state
 commit      replace the operator's state by the draft state (``Operator``)
 ==========  ==========================================================================================================
 
-Each stage but the last works on a draft of the state. The draft shares the table of keys, which learns new keys in
-place; ``Operator`` removes them if the push fails. Three kinds of pushes are shorter:
+Each stage but the last works on a draft of the state. The draft shares the tables of keys and of texts, which learn
+new ones in place (``State.draft``). ``Operator`` removes these if the push fails. Three kinds of pushes are shorter:
 
 - Rows in order of a query without keys go straight from columns to cells (``stages.straight``).
 - A push that closes nothing goes into the head of the store, which prepares to take the rows and takes them at the

@@ -86,8 +86,9 @@ class State:
         return State(plan, store_for(plan), KeyRows(plan), keys, pools=pools)
 
     def draft(self) -> State:
-        """A copy that one push may change. It is shallow: members are values, except the table of keys and the head of
-        the store, which change in place."""
+        """A copy that one push may change. It is shallow: members are values, except three that change in place: the
+        table of keys, pools of texts by place (``columns.pools.Placed``), and the head of the store. ``as_it_was``
+        takes back what a push that fails has added to the tables."""
         state = object.__new__(State)
         state.__dict__ = self.__dict__.copy()
         return state

@@ -105,7 +105,9 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
             check_fits(plan, low, high, state.horizon)
         for days in plan.days:
             days.check(low, high)
-        check_apart(plan, low, high, state.newest)
+        newest = high if state.newest is None else state.newest
+        if max(high, newest) - min(low, newest) > APART:
+            raise ValueError(too_far_apart(plan, min(low, newest), max(high, newest)))
     return rows
 
 
@@ -167,14 +169,10 @@ def too_far(plan: Plan, time: int) -> str:
     return f"time column {plan.spec.time!r} holds {found}; times must lie between {first} and {last}{unit}{to_do}"
 
 
-def check_apart(plan: Plan, low: int, high: int, newest: int | None) -> None:
-    """Raise if the times of a batch, and the latest one before it, are too far apart to be subtracted."""
-    first, last = (low, high) if newest is None else (min(low, newest), max(high, newest))
-    if last - first <= APART:
-        return
+def too_far_apart(plan: Plan, first: int, last: int) -> str:
     since, until = plan.measure.value(first), plan.measure.value(last)
     unit = "units" if plan.measure.is_integer else f"ticks of {plan.measure.type}"
-    raise ValueError(
+    return (
         f"time column {plan.spec.time!r} holds {since} and {until}; the times of a batch and the latest one before it "
         f"must lie within {APART} {unit}"
     )

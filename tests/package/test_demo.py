@@ -1,5 +1,6 @@
 """``slicing demo``: the demonstration of one process."""
 
+import importlib
 import subprocess
 import sys
 
@@ -35,7 +36,8 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback():
     ],
 )
 def test_the_demo_on_spark_refuses_what_it_cannot_show(options, said, monkeypatch, capsys):
-    demo = pytest.importorskip("spark_udfs.__main__")
+    pytest.importorskip("pyspark")
+    demo = importlib.import_module("spark_udfs.__main__")
     monkeypatch.setattr(sys, "argv", ["spark_udfs", *options.split()])
     with pytest.raises(SystemExit):
         demo.main()
@@ -44,7 +46,8 @@ def test_the_demo_on_spark_refuses_what_it_cannot_show(options, said, monkeypatc
 
 def test_every_file_of_the_demo_on_spark_has_rows(tmp_path):
     """It waits for a batch of each."""
-    demo = pytest.importorskip("spark_udfs.__main__")
+    pytest.importorskip("pyspark")
+    demo = importlib.import_module("spark_udfs.__main__")
     table = pa.table({"v": range(13)})
     demo.deliver(table, tmp_path, range(12), 12, 0)
     found = [pq.read_table(file)["v"].to_pylist() for file in sorted(tmp_path.iterdir())]

@@ -850,7 +850,9 @@ def test_a_clock_that_gives_no_microseconds(shown: object) -> None:
 
 
 def test_functions_for_spark_say_their_arguments():
-    spark_udfs = pytest.importorskip("spark_udfs")
+    pytest.importorskip("pyspark")
+    import spark_udfs
+
     with pytest.raises(TypeError, match=r"^window_aggregate has no argument 'partition'; did you mean partitions\?"):
         spark_udfs.window_aggregate(None, spec(), partition=8)
     with pytest.raises(TypeError, match=r"^change needs changed_spec= and state= and to= as well"):

@@ -9,9 +9,6 @@ from __future__ import annotations
 import os
 
 import pytest
-
-pytest.importorskip("slicing")
-
 from harness import check, check_aggregate, check_postponed, check_resplit, share
 from hypothesis import given
 from hypothesis import strategies as st
