@@ -31,7 +31,7 @@ from pyarrow import fs
 
 from slicing import SnapshotError
 from slicing.lifecycle.errors import differences
-from slicing.system.bundles import side_by_side, unbundled
+from slicing.system.bundles import in_pieces, unbundled
 from slicing.system.filesystems import filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
 from spark_udfs.engines import AnySpec, Reached, engine
@@ -172,7 +172,7 @@ class Owner:
         changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
         few = before is not None and _few(before, changed, batch + self.partition, policy)
         if before is not None and few:
-            content: Sequence[bytes | memoryview] = side_by_side(sorted(blobs))
+            content: Sequence[bytes | memoryview] = in_pieces(sorted(blobs))
             header |= {"base": before["base"], "snapshot": before["snapshot"], "after": before["mark"]}
             header |= {"changed": changed, "beside": before["beside"] + before["packed"]}
         else:

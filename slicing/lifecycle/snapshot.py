@@ -43,7 +43,7 @@ from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
-from slicing.system.bundles import schema_of, side_by_side, table_bytes, table_of, unbundled
+from slicing.system.bundles import in_pieces, schema_of, table_bytes, table_of, unbundled
 from slicing.system.sealed import checksum
 from slicing.times.measure import moment_of_json, moment_to_json
 
@@ -90,7 +90,7 @@ def _written(
         tables = _state_tables(state, packed)
     sections = [table_bytes(t, packed) if isinstance(t, pa.Table) else t.packed or b"" for t in tables]
     size = sum(size_of(table) if isinstance(table, pa.Table) else table.nbytes for table in tables)
-    return side_by_side([json.dumps(header).encode(), *sections]), size
+    return in_pieces([json.dumps(header).encode(), *sections]), size
 
 
 def read(spec: Spec, blob: bytes | memoryview, policy: Policy = DEFAULT) -> tuple[State | None, BeforeRows, bool]:

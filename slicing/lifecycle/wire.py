@@ -31,8 +31,7 @@ from slicing.kernels.cells import CODE
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints
-
-Bytes = bytes | memoryview
+from slicing.system.bundles import Piece
 
 
 def _head(keys: int, values: int, lists: int) -> struct.Struct:
@@ -183,7 +182,7 @@ def _column(array: pa.Array) -> _Values | _Texts:
 # --- in ---------------------------------------------------------------------------------------------------------------
 
 
-def joined(state: State, *groups: Sequence[Bytes]) -> tuple[State, list[Cells]]:
+def joined(state: State, *groups: Sequence[Piece]) -> tuple[State, list[Cells]]:
     """The cells of each group of pieces that several senders have cut for a place, in the codes and ranks of the state.
 
     The state learns all their keys and values first, as new values move the ranks of others.
@@ -207,7 +206,7 @@ class _Group(NamedTuple):
     first: list[Ints]  # of each ranked column: where each piece begins in its values
 
     @staticmethod
-    def of(state: State, pieces: Sequence[Bytes]) -> _Group:
+    def of(state: State, pieces: Sequence[Piece]) -> _Group:
         plan, keys = state.plan, state.keys
         values = [state.pools[name].type for name in plan.ranked]
         types = [] if keys is None else [array.type for array in keys.values(np.empty(0, np.int64))]
@@ -216,8 +215,8 @@ class _Group(NamedTuple):
         lists = sum(isinstance(block, Lists) for block in kinds)
         head = _head(len(types), len(values), lists)
         counts = np.empty((2 + len(values), len(pieces)), np.int64)
-        tables: list[list[Bytes]] = [[] for _ in widths]
-        columns: list[list[Bytes]] = [[] for _ in range(len(types) + len(values) + lists)]
+        tables: list[list[Piece]] = [[] for _ in widths]
+        columns: list[list[Piece]] = [[] for _ in range(len(types) + len(values) + lists)]
         for p, view in enumerate(pieces):
             piece, at = memoryview(view), head.size
             known = head.unpack_from(piece)
@@ -257,11 +256,11 @@ class _Group(NamedTuple):
         return self._replace(cells=map_ranks(plan.lanes, self.cells, plan.ranked[at], moved, ties=not plan.arrival))
 
 
-def _words_of(parts: Sequence[Bytes], width: int) -> Ints:
+def _words_of(parts: Sequence[Piece], width: int) -> Ints:
     return np.frombuffer(bytearray().join(parts), np.int64).reshape(-1, width)  # not read-only, as kernels expect
 
 
-def _array(type: pa.DataType, parts: Sequence[Bytes], counts: Sequence[int]) -> pa.Array:
+def _array(type: pa.DataType, parts: Sequence[Piece], counts: Sequence[int]) -> pa.Array:
     """The values of all pieces, one after the other."""
     pairs = [(memoryview(part), n) for part, n in zip(parts, counts, strict=True)]
     valid = np.frombuffer(b"".join([part[:n] for part, n in pairs]), np.uint8)

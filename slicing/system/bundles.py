@@ -8,18 +8,16 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 _LENGTH = struct.Struct("<Q")
+Piece = bytes | memoryview  # of a byte string
 
 
-Bytes = bytes | memoryview
-
-
-def bundled(parts: Iterable[Bytes]) -> bytes:
+def bundled(parts: Iterable[Piece]) -> bytes:
     return b"".join(part for s in parts for part in (_LENGTH.pack(len(s)), s))
 
 
-def side_by_side(parts: Iterable[Bytes | Sequence[Bytes]]) -> list[Bytes]:
+def in_pieces(parts: Iterable[Piece | Sequence[Piece]]) -> list[Piece]:
     """The pieces of what ``bundled`` returns, without a copy; a part may be in pieces, too."""
-    out: list[Bytes] = []
+    out: list[Piece] = []
     for part in parts:
         pieces = [part] if isinstance(part, (bytes, memoryview)) else part
         out += [_LENGTH.pack(sum(map(len, pieces))), *pieces]
