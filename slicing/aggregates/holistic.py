@@ -432,7 +432,7 @@ def _positive(number: object, argument: str) -> int:
 def share_of(number: object, argument: str) -> float:
     if isinstance(number, bool | np.timedelta64) or not isinstance(number, Real) or not 0 <= float(number) <= 1:
         hint = ""
-        if isinstance(number, int | float) and 1 < number <= 100:
+        if isinstance(number, int | float) and 2 <= number <= 100:
             hint = f", which is {number / 100:g} if it is percent"
         elif isinstance(number, list | tuple):
             hint = "; give each its own aggregate"

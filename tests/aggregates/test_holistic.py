@@ -181,7 +181,10 @@ def test_lists_go_when_their_windows_have() -> None:
         (lambda: sl.quantile("v", "half"), "quantile's q must be a number from 0 to 1; got 'half'"),
         (lambda: sl.top_k("v", 0), "top_k's k must be a whole number of at least 1; got 0"),
         (lambda: sl.heavy_hitters("v", 0), "heavy_hitters's share must be above 0; got 0"),
-        (lambda: sl.heavy_hitters("v", 2), "heavy_hitters's share must be a number from 0 to 1; got 2"),
+        (
+            lambda: sl.heavy_hitters("v", 2),
+            "heavy_hitters's share must be a number from 0 to 1; got 2, which is 0.02 if it is percent",
+        ),
         (lambda: sl.median(3), "median's column must be the name of a column or an expression; got 3"),
     ],
 )
