@@ -130,17 +130,16 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
     if is_held(data):
         held = list(found)
         operator, found = counting_by_time(operator, held), iter(held)
-    spec, policy = operator.spec, operator._policy
-    if is_held(data):
-        policy = operator._policy = policy.with_arguments(lent=True)
+        policy = operator._policy = operator._policy.with_arguments(lent=True)
         if len(held) == 1 and len(held[0]) <= policy.gathered_rows:  # nothing comes that a head would wait for
             operator._policy = policy.with_arguments(head_rows=0)
         few = any(len(batch) < policy.gathered_rows for batch in held[:-1])
         large = sum(map(len, held)) >= 2 * policy.push_rows and not few
-        if large and not progress and isinstance(spec.time, str):
+        if large and not progress and isinstance(operator.spec.time, str):
             return unified(windows_of(operator, held))
         if len(held) == 1:
             tell_end(operator, held[0])
+    spec, policy = operator.spec, operator._policy
     if progress:
         found = counted(found, getattr(data, "num_rows", None))
     closed: list[pa.Table] = []

@@ -355,6 +355,7 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
 
 
 def _admitted(state: State, blobs: Iterable[bytes], prompt: bool, quiet: bool) -> Pushed:
+    """What :func:`admit` makes of a draft of the state."""
     plan, arrived = state.plan, [_unpacked(state, blob) for blob in sorted(blobs)]
     reached = reached_by(state)
     headers = [a.header for a in arrived]

@@ -20,7 +20,7 @@ from slicing.columns.sources import one_batch
 from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
 from slicing.lifecycle.fired import fired_before_rows
-from slicing.lifecycle.snapshot import NOTHING, BeforeRows
+from slicing.lifecycle.snapshot import NOTHING_YET, BeforeRows
 from slicing.lifecycle.state import State
 from slicing.push import Pushed, advance, fire_by_hand, flush, push
 from slicing.pushes import marked
@@ -124,7 +124,7 @@ class Operator(TakesTurns):
         self._wide = check_layout(layout, spec)
         self._now: State | None = None
         self._by_marks = self._carries_marks  # whether keys have marks of their own, or rows may carry marks
-        self._before = NOTHING
+        self._before_rows = NOTHING_YET
         self._ended = False
         self._upto: int | None = None  # no row after the next push comes before this tick, if that is known
         self._watch = Watch.of(spec)
@@ -212,8 +212,8 @@ class Operator(TakesTurns):
         if self._now is None:
             if marks is not None:
                 raise ValueError("marks of keys need the columns of the rows; push some first")
-            advanced = waiting(self._before.advanced, plain_moment(watermark))
-            self._before = BeforeRows(advanced, fired_before_rows(self.spec, self._before.fired_at))
+            advanced = waiting(self._before_rows.advanced, plain_moment(watermark))
+            self._before_rows = BeforeRows(advanced, fired_before_rows(self.spec, self._before_rows.fired_at))
             return self._nothing()
         upto = None if watermark is None else _advanced(self._now.plan, watermark)
         if marks is None:
@@ -444,13 +444,13 @@ class Operator(TakesTurns):
     @in_turn
     def snapshot(self) -> bytes:
         """The whole state as bytes with a version and a checksum. ``restore`` continues from it."""
-        return snapshot.write(self.spec, self._state, self._before, self._ended)
+        return snapshot.write(self.spec, self._state, self._before_rows, self._ended)
 
     @in_turn
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles and copies are made of a snapshot. The copy and the original continue independently."""
         restore = partial(Operator.restore, policy=self._policy, layout="wide" if self._wide else "long")
-        return restore, (self.spec, snapshot.write(self.spec, self._state, self._before, self._ended))
+        return restore, (self.spec, snapshot.write(self.spec, self._state, self._before_rows, self._ended))
 
     @staticmethod
     def restore(
@@ -469,16 +469,16 @@ class Operator(TakesTurns):
         arguments: dict[str, Any] = {"combine": combine, "threads": threads, "max_bytes": max_bytes, "on_full": on_full}
         arguments["max_windows_per_push"] = max_windows_per_push
         operator = Operator(spec, **arguments, layout=layout, policy=policy)
-        state, operator._before, operator._ended = snapshot.read(spec, blob, policy=operator._policy)
+        state, operator._before_rows, operator._ended = snapshot.read(spec, blob, policy=operator._policy)
         operator._state = state
         return operator
 
     def _first_state(self, schema: pa.Schema) -> State:
         state = State.fresh(self.spec, schema, policy=self._policy)
         state.plan.run_by(self._policy)
-        if self._before.advanced:
-            state.watermark = max(fitting(self._before.advanced, partial(_advanced, state.plan)))
-        state.fired_at = self._before.fired_at
+        if self._before_rows.advanced:
+            state.watermark = max(fitting(self._before_rows.advanced, partial(_advanced, state.plan)))
+        state.fired_at = self._before_rows.fired_at
         return state
 
 

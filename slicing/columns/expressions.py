@@ -65,7 +65,7 @@ def column_or_derived(expression: pc.Expression, argument: str) -> str:
     if " == null[null])" in str(expression) or " != null[null])" in str(expression):
         raise ValueError(
             f"{argument} compares with None, which is neither true nor false for any row; use "
-            f"sl.col({found.fields[0]!r}).is_null(), or ~ of it; got {expression}"
+            f"sl.col('x').is_null() or ~sl.col('x').is_null(); got {expression}"
         )
     return found.fields[0] if found == f"sl.col({found.fields[0]!r})" else found
 

@@ -22,9 +22,9 @@ from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import FOREVER
+from slicing.windows.rows.bound_row_count import BoundRowCount, InSteps
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.per_row import BoundPerRow
-from slicing.windows.rows.row_count import BoundRowCount, InSteps
 from slicing.windows.rows.row_table import ARRIVAL
 from slicing.windows.rows.row_view import Found, View
 

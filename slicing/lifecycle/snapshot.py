@@ -58,7 +58,7 @@ class BeforeRows(NamedTuple):
     fired_at: dict[str, int]  # when a clock last fired windows
 
 
-NOTHING = BeforeRows((), {})
+NOTHING_YET = BeforeRows((), {})
 
 
 def write(spec: Spec, state: State | None, before: BeforeRows, ended: bool) -> bytes:
@@ -73,7 +73,7 @@ def pack(spec: Spec, state: State) -> tuple[list[bytes | memoryview], int]:
 
     Equal states give equal bytes. Cells that were read from such bytes and not changed since are written unchanged.
     """
-    return _written(spec, state, NOTHING, False, True)
+    return _written(spec, state, NOTHING_YET, False, True)
 
 
 def _written(
@@ -117,7 +117,7 @@ def _read(spec: Spec, parts: list[memoryview], packed: bool, policy: Policy) -> 
         check_state(state)
     except (OutOfRange, pa.ArrowInvalid) as error:
         raise SnapshotError(f"the snapshot is not one that this library wrote: {error}") from None
-    return state, NOTHING, header["ended"]
+    return state, NOTHING_YET, header["ended"]
 
 
 def _state_header(state: State) -> dict[str, Any]:

@@ -1196,10 +1196,10 @@ def test_watermarks_from_before_the_first_rows_take_no_room(moments: list) -> No
     for at in moments:
         op.advance(left=at)
         other.advance(at)
-    assert len(op._advanced[0]) == len(other._before.advanced) == 1
+    assert len(op._advanced[0]) == len(other._before_rows.advanced) == 1
     op.advance(left=moments[0])  # one that goes back is kept beside it: the larger one may not fit the column
     other.advance(moments[0])
-    assert len(op._advanced[0]) == len(other._before.advanced) == 2
+    assert len(op._advanced[0]) == len(other._before_rows.advanced) == 2
     if isinstance(moments[0], int):
         assert op.push_left(left(10_048, 10_049, k=["a", "a"])).late_left["t"].to_pylist() == [10_048]
         assert other.push(pa.table({"t": [10_048, 10_049]})).late["t"].to_pylist() == [10_048]

@@ -214,7 +214,7 @@ def test_lists_outside_of_their_items_are_refused(at: Callable[[Ints], Ints], to
 def refused(op: sl.Operator, damage: Damage, told: str) -> None:
     state = op._state
     assert state is not None
-    sound = snapshot.write(op.spec, state, snapshot.NOTHING, False)
+    sound = snapshot.write(op.spec, state, snapshot.NOTHING_YET, False)
     assert sl.Operator.restore(op.spec, sound).snapshot() == sound
     with pytest.raises(sl.SnapshotError, match=f"is not one that this library wrote: .*{told}"):
-        sl.Operator.restore(op.spec, snapshot.write(op.spec, damage(state), snapshot.NOTHING, False))
+        sl.Operator.restore(op.spec, snapshot.write(op.spec, damage(state), snapshot.NOTHING_YET, False))

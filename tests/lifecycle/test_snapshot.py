@@ -238,7 +238,7 @@ def test_a_snapshot_with_other_lanes_is_refused():
     op = sl.Operator(spec("ordered", aggs={"total": sl.sum("x"), "std": sl.std("x")}))
     op.push(STREAM[0])
     with pytest.raises(sl.SnapshotError, match="the snapshot holds 2 lanes; this spec has 1"):
-        sl.Operator.restore(asked, snapshot.write(asked, op._state, snapshot.NOTHING, False))
+        sl.Operator.restore(asked, snapshot.write(asked, op._state, snapshot.NOTHING_YET, False))
 
 
 @pytest.mark.parametrize("batches", [0, 2])

@@ -211,7 +211,7 @@ WHEN_BUILT = {
     "sl.sum('v').cast('int64')": "AttributeError: Aggregate has no attribute 'cast'; apply it to the result, or ...",
     "(sl.sum('v') / 2).mean": "AttributeError: Arithmetic has no attribute 'mean'",
     "sl.count().where((sl.col('v') == None) & sl.col('b'))": "ValueError: where compares with None, which is neither "
-    "true nor false for any row; use sl.col('v').is_null(), or ~ of it; got ...",
+    "true nor false for any row; use sl.col('x').is_null() or ~sl.col('x').is_null(); got ...",
     "sl.quantile('v', 95)": "ValueError: quantile's q must be a number from 0 to 1; got 95, which is 0.95 if ...",
     "sl.quantile('v', [0.5, 0.9])": "ValueError: ... from 0 to 1; got [0.5, 0.9]; give each its own aggregate",
     "sl.aggregate(rows(), 't', {'w': sl.tumbling(3)})": "TypeError: sl.aggregate takes at most 2 arguments without a "
