@@ -5,6 +5,7 @@ Most are questions in which Polars was faster once: they show where this library
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -140,4 +141,6 @@ def main(sizes: Sequence[int], runs: int, only: str) -> int:
         print(f"\n{rows:,} rows; CPU ms, the least of {runs} runs {'here':>12}{'Polars':>10}{'times':>8}")
         for times, ours, theirs, title in sorted(found, reverse=True):
             print(f"  {title:46}{ours:10.2f}{theirs:10.2f}{times:8.2f}", flush=True)
+        if found:
+            print(f"  {'geometric mean':66}{statistics.geometric_mean(row[0] for row in found):8.2f}", flush=True)
     return failed
