@@ -62,12 +62,10 @@ def quantiles(
         share = at - low
         high = low + (share > 0)
     below, above = (floats(np.ascontiguousarray(w)) for w in windows.ranked(low, high).T)
-    numbers = np.full(windows.size, np.nan)
-    numbers[windows.place] = _between(below, above, share)
+    numbers = windows.spread(_between(below, above, share))
     if has_nan and windows.value.max(initial=0) == v.TOP:  # NaN is the largest word
         numbers[windows.place[windows.ranked(last, last)[:, 0] == v.TOP]] = np.nan
-    empty = ~windows.filled
-    return Lowered(array_of(numbers, empty), None)
+    return Lowered(array_of(numbers, ~windows.filled), None)
 
 
 def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
@@ -106,13 +104,14 @@ def _mode(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
         windows = Picked.shared(b[0], Windows)
         number, n = windows.number()
+        items = windows.from_cells.whole().items
         begins = np.full(windows.at.size - 1, v.TOP)
         held = np.flatnonzero(np.diff(windows.at))
         if held.size:
-            begins[held] = np.minimum.reduceat(windows.items[:, 2], windows.at[held])
+            begins[held] = np.minimum.reduceat(items[:, 2], windows.at[held])
         having = np.zeros(2 * int(windows.count.max(initial=0)) + 1, np.int64)  # in between, two windows are counted
         out = np.empty(windows.first.size, np.int64)
-        lists = windows.at, number, windows.items, begins
+        lists = windows.at, number, items, begins
         k.modes(windows.first, windows.last, *lists, np.zeros(n, np.int64), having, out)
         words = windows.spread(windows.value[out])
         return Lowered(value.picked(words, ~windows.filled, pools.get(agg.value_column)), None)

@@ -9,25 +9,30 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.cells.lists import Loose, Picked, Raw
+from slicing.cells.lists import Loose, Picked, Raw, Singles
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
-from slicing.columns.order import is_sorted, numbered, sorting
+from slicing.columns.order import begins, is_sorted, numbered, order_by, stable_order
 from slicing.columns.values import ValueType
 from slicing.kernels import holistic as k
-from slicing.kernels import marked
-from slicing.system.arrays import Array, Ints, Mask
+from slicing.kernels import linked, marked
+from slicing.system.arrays import Array, Floats, Ints, Mask
 
 BUCKETS = 4096  # at most so many buckets
-# Visits of slices to windows, for each value, from which on all values are ranked. 0.4 visits, a day at each hour:
-# noise 4.7 -> 5.5 ms, and a series that rises 36 -> 4: its highest values lie behind all pivots of windows before.
-VISITS = 0.25
-IN_CACHE = 1 << 20  # with more values, sorting costs more: 6 M, 1 visit 1.2 -> 1.75 s and 240 MB more
+# Visits of slices to windows, for each value, from which on all values are sorted and linked. 0.1 visits, an hour every
+# five minutes: noise 31 -> 33 ms, a random walk 59 -> 35: its highest values lie behind all pivots of windows before.
+VISITS = 0.05
+MOST_CHAINS = 64  # in which windows begin and end in order
+SORTED_HERE = 32  # a block with more values is sorted by numpy
 VISITS_OF_LARGEST = 4  # likewise, for the largest values: 1 visit 2.3 -> 4.7 ms, 6 visits 13 -> 6
+
+Numbers = TypeVar("Numbers", Ints, Floats)
 
 
 class _Filled:
@@ -36,11 +41,14 @@ class _Filled:
     size: int  # the number of all windows
     filled: Mask  # whether a window has values
     place: Ints  # the windows that have values
+    whole = False  # whether these are all windows, as they came
 
-    def spread(self, words: Ints) -> Ints:
-        """One word for each window, from the words of the windows that have values."""
-        out = np.zeros(self.size, np.int64)
-        out[self.place] = words
+    def spread(self, found: Numbers) -> Numbers:
+        """One number for each window, from those of the windows that have values."""
+        if self.whole:
+            return found
+        out = np.zeros(self.size, found.dtype)
+        out[self.place] = found
         return out
 
     def lists(self, at: Ints, words: Ints, value: ValueType, pool: pa.Array | None) -> pa.Array:
@@ -56,24 +64,33 @@ class _Filled:
 class Windows(_Filled):
     """The windows of a lane that have values, in an order in which neighbours overlap if windows do."""
 
+    chains: (
+        Ints | None
+    )  # bounds of windows that begin and end in order. None: there would be many, or each has one cell
+
     def __init__(self, block: Picked) -> None:
-        lists = block.lists.whole()
-        rows = np.append(0, np.cumsum(lists.items[:, 1]))
-        filled = rows[lists.at[block.last]] > rows[lists.at[block.first]]
-        some = np.flatnonzero(filled)
+        raw = block.lists.raw if isinstance(block.lists, Singles) else None
+        if raw is not None:
+            self.at = self.before = raw.start
+            (self.value,) = raw.rest
+        else:
+            lists = block.lists.whole()
+            self.at, self.before = lists.at, np.append(0, np.cumsum(lists.items[:, 1]))
+            self.value = np.ascontiguousarray(lists.items[:, 0])
+        self.from_cells, self.single = block.lists, raw is not None
         first, last = block.first, block.last
+        filled = last > first if self.single else self.before[self.at[last]] > self.before[self.at[first]]
+        some = np.flatnonzero(filled)
         if some.size < filled.size:
             first, last = first[some], last[some]
-        if not (is_sorted(first) and is_sorted(last)) and (last - first > 1).any():
-            # windows of similar length are adjacent: mostly windows of one type
-            length = np.frexp((last - first).astype(np.float64))[1]
-            order = sorting(last, first, length)
-            if order is not None:
-                some, first, last = some[order], first[order], last[order]
+        self.whole, self.chains = some.size == filled.size, None
+        if (last - first > 1).any():
+            self.chains = np.array([0, some.size])
+            if not (is_sorted(first) and is_sorted(last)):
+                order, self.chains = _in_chains(first, last)
+                some, first, last, self.whole = some[order], first[order], last[order], False
         self.size, self.filled, self.place = len(block), filled, some
         self.first, self.last = first, last
-        self.at, self.items, self.before = lists.at, lists.items, rows
-        self.value = np.ascontiguousarray(lists.items[:, 0])
         self._number: tuple[Ints, int] | None = None
         self._ranks: list[tuple[Ints, Ints]] = []  # shared by selections
 
@@ -88,12 +105,14 @@ class Windows(_Filled):
     def some(self, which: Ints) -> Windows:
         """A selection of the windows, over the same lists."""
         chosen = copy.copy(self)
-        chosen.first, chosen.last = self.first[which], self.last[which]
+        chosen.first, chosen.last, chosen.chains = self.first[which], self.last[which], None
         return chosen
 
     @property
     def count(self) -> Ints:
         """For each window, the number of its rows that have a value."""
+        if self.single:
+            return self.last - self.first
         return self.before[self.at[self.last]] - self.before[self.at[self.first]]
 
     def of_largest(self, beyond: int) -> Ints:
@@ -136,6 +155,8 @@ class Windows(_Filled):
     def ranked(self, low: Ints, high: Ints) -> Ints:
         """The values of the rows with ranks ``low`` and ``high`` (equal or the next) of each window, by ascending
         value."""
+        if self.chains is not None and self.visits_more(VISITS):
+            return self._linked(low, high)
         items = self.at[self.last] - self.at[self.first]
         room, weight = np.empty((2, 2 * int(items.max(initial=0)) + 1), np.int64)  # cells enter before others leave
         lists = self.at, self.value, self.before
@@ -149,8 +170,6 @@ class Windows(_Filled):
             for which in (np.flatnonzero(small), np.flatnonzero(~small)):
                 out[which] = self.some(which).ranked(low[which], high[which])
             return out
-        if self.visits_more(VISITS * max(1, self.value.size / IN_CACHE)):
-            return _by_rank(self, low, high)
         out, begin = np.empty((low.size, 2), np.int64), 0
         pivots, built, bucket = np.empty(0, np.int64), 0, np.empty(self.value.size, np.int32)
         while begin < low.size:
@@ -162,6 +181,22 @@ class Windows(_Filled):
                 built = int(items[begin])
                 pivots = _pivots(self.value[self.at[self.first[begin]] :][:built])
         return out
+
+    def _linked(self, low: Ints, high: Ints) -> Ints:
+        """As :meth:`ranked`, of windows of many cells: no answer visits its cells (``kernels.linked``)."""
+        assert self.chains is not None
+        rows = self.before if self.before[-1] > self.value.size else np.empty(0, np.int64)
+        begin, end = (self.first, self.last) if self.single else (self.at[self.first], self.at[self.last])
+        out = np.empty((2, low.size), np.int64)
+        for a, b in pairwise(self.chains.tolist()):
+            cuts = np.empty(2 * (b - a) + 1, np.int64)
+            cuts = cuts[: linked.blocks_of(begin[a:b], end[a:b], cuts)]
+            room = np.empty((3, 2 * int(np.diff(cuts).max()) + 2), np.int32)
+            order = _order_within(self.value, cuts)
+            linked.select_linked(
+                begin[a:b], end[a:b], low[a:b], high[a:b], cuts, order, self.value, rows, *room, out[:, a:b]
+            )
+        return out.T
 
     def largest(self, wanted: int, is_float: bool) -> tuple[Ints, Ints]:
         """The ``wanted`` largest values of each window, descending, and where those of each window begin. NaN comes
@@ -243,13 +278,30 @@ def list_array(starts: Ints, values: pa.Array, empty: Mask) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, values)
 
 
-def _by_rank(windows: Windows, low: Ints, high: Ints) -> Ints:
-    """As :func:`ranked`, of windows of many cells with few items: no answer visits its cells. Medians of the last rows
-    at each of 300,000 rows: of 500 rows 0.41 -> 0.05 s, of 5000 rows 4.7 -> 0.05 s."""
-    values, rank, counts = windows.ranks()
-    out = np.empty((low.size, 2), np.int64)
-    marked.select_ranked(windows.first, windows.last, low, high, windows.at, rank, windows.before, *counts, out)
-    return values[out]
+def _in_chains(first: Ints, last: Ints) -> tuple[Ints, Ints | None]:
+    """An order in which windows begin and end in order, several times over, and where each such chain begins.
+
+    None: there would be many. Then windows of similar length are adjacent.
+    """
+    order = order_by(first, last)
+    chain = np.empty(order.size, np.int64)
+    chains = linked.chained(first[order], last[order], np.empty(MOST_CHAINS, np.int64), chain)
+    if chains < 0:
+        return order_by(last, first, np.frexp((last - first).astype(np.float64))[1]), None
+    return order[stable_order(chain)], np.append(0, np.cumsum(np.bincount(chain)))
+
+
+def _order_within(value: Ints, cuts: Ints) -> Array:
+    """The order by value within each block of values, each counted from its begin. Neighbours of one size become rows
+    of one matrix, as numpy sorts these with SIMD."""
+    order, size = np.empty(value.size, np.int32), np.diff(cuts)
+    linked.order_short(value, cuts, np.int64(SORTED_HERE), order)
+    alike = np.append(begins(size), size.size)
+    for a, b in pairwise(alike.tolist()):
+        if size[a] > SORTED_HERE:
+            block = slice(cuts[a], cuts[b])
+            order[block] = value[block].reshape(b - a, -1).argsort(axis=1).ravel()
+    return order
 
 
 def _pivots(values: Ints) -> Ints:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slicing.cells.lanes import Lane
-from slicing.cells.lists import Columns, Lists, Loose, Picked, as_items, concatenated, counted, near, owned
+from slicing.cells.lists import Columns, Lists, Loose, Picked, Singles, as_items, concatenated, counted, near, owned
 from slicing.columns.order import order_by, stable_order
 from slicing.kernels import lists as k
 from slicing.kernels.strategies import Combinations
@@ -105,8 +105,9 @@ class ListKind:
         """The lists of values that are grouped by cell."""
         if self.fuse == k.MOST:
             return counted(values, start, k.run_largest)
-        if rows.loose and not near(values, start.size - 1)[1]:
-            return Loose(start, values.view() if rows.lent else owned(values))
+        single = values.size == rows.cells and bool((start == np.arange(start.size)).all())
+        if single or (rows.loose and not near(values, start.size - 1)[1]):
+            return (Singles if single else Loose)(start, values.view() if rows.lent else owned(values))
         return counted(values, start, k.run_lengths)
 
 

@@ -176,6 +176,13 @@ class Loose(Deferred):
         return super().grouped(members, bounds, keys, fuse)
 
 
+class Singles(Deferred):
+    """One value for each cell. Its item is the value with the count 1."""
+
+    def _make(self, raw: Raw) -> Lists:
+        return Lists(raw.start, np.stack([raw.rest[0], np.ones(raw.start.size - 1, np.int64)], axis=1))
+
+
 def _moved(raw: Raw, members: Ints, bounds: Ints) -> Loose:
     """For each g, the values of the cells ``members[bounds[g] : bounds[g + 1]]``."""
     first, last = raw.start[members], raw.start[members + 1]

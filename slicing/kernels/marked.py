@@ -56,30 +56,6 @@ def unmark(k, words, more, most, all_of_them):
 
 
 @helper
-def marked_after(k, words, more, most, all_of_them):
-    """The next marked rank. There is one."""
-    found, ups = words[k >> GROUP] & (ALL_BUT_ONE << np.uint64(k & 63)), 0
-    if found == 0:
-        k >>= GROUP
-        found, ups = more[k >> GROUP] & (ALL_BUT_ONE << np.uint64(k & 63)), 1
-    if found == 0:
-        k >>= GROUP
-        found, ups = most[k >> GROUP] & (ALL_BUT_ONE << np.uint64(k & 63)), 2
-    if found == 0:
-        k >>= GROUP
-        found, ups = all_of_them[k >> GROUP] & (ALL_BUT_ONE << np.uint64(k & 63)), 3
-        while found == 0:
-            k = (k | 63) + 1
-            found = all_of_them[k >> GROUP]
-    k = k & ~63 | lowest(found)
-    if ups == 3:
-        k = k << GROUP | lowest(most[k])
-    if ups >= 2:
-        k = k << GROUP | lowest(more[k])
-    return k << GROUP | lowest(words[k]) if ups >= 1 else k
-
-
-@helper
 def marked_before(k, words, more, most, all_of_them):
     """The marked rank before. There is one."""
     found, ups = words[k >> GROUP] & ((ONE << np.uint64(k & 63)) - ONE), 0
@@ -133,29 +109,6 @@ def counted(a, b, f, e, at, rank, before, near, below, counts, words, more, most
             elif held + sign * w == 0:
                 unmark(k, words, more, most, all_of_them)
     return a, b, below
-
-
-@kernel
-def select_ranked(first, last, low, high, at, rank, before, counts, words, more, most, all_of_them, out):
-    """The ranks of the values of rows ``low[j]`` and ``high[j]`` of each window.
-
-    The rank of the answer before is the start: an answer passes at most as many ranks as rows have come and gone.
-    """
-    a, b = np.int64(0), np.int64(0)  # cells counted
-    k, below = np.int64(0), np.int64(0)
-    for j in range(first.size):
-        a, b, below = counted(
-            a, b, first[j], last[j], at, rank, before, k, below, counts, words, more, most, all_of_them
-        )
-        while below > low[j]:
-            k = marked_before(k, words, more, most, all_of_them)
-            below -= rows_of(k, counts, words)
-        while below + rows_of(k, counts, words) <= low[j]:
-            below += rows_of(k, counts, words)
-            k = marked_after(k, words, more, most, all_of_them)
-        out[j, 0] = out[j, 1] = k
-        if below + rows_of(k, counts, words) <= high[j]:
-            out[j, 1] = marked_after(k, words, more, most, all_of_them)
 
 
 @kernel
