@@ -42,6 +42,7 @@ from slicing.windows.rows.row_count import RowCount
 
 ALL = 1 << 62
 _AS_FOUND = Policy(ordered=False, push_rows=ALL, step_rows=ALL)  # results are then sorted by key, as needed here
+_UNRANKED = replace(_AS_FOUND, ranks=False)
 _ONE_KEY: Codes = np.empty(0, np.int32)
 INSTEAD = "use sl.aggregate, which gives all windows, and join what you need of them"
 
@@ -127,7 +128,8 @@ class Rows:
             data = data.append_column(question.place, array_of(self.place()))
         if all(makes(w) and isinstance(w, RowCount) and w.n > len(data) for w in question.spec.windows.values()):
             data = data.slice(0, 0)  # no row makes a window
-        table = all_windows(data, question.coded, threads, policy=_AS_FOUND)
+        policy = _AS_FOUND if self.before_first is None else _UNRANKED
+        table = all_windows(data, question.coded, threads, policy=policy)
         several, code = len(question.spec.windows) > 1, question.code if self.keyed else None
         return Results(table, self.measure, several, self.codes, code, question.first, question.last)
 
@@ -145,9 +147,16 @@ class Rows:
     def _by_time(self) -> Ints | None:
         return sorting(*self._sequence, self.time)
 
-    def are_ranked(self, by_time: bool) -> bool:
-        """Whether all given rows have one key, and each has the rank of its position."""
-        return not self.keyed and self.at is None and (not by_time or self._by_time is None)
+    @cached_property
+    def before_first(self) -> int | None:
+        """How many rows come before the first one that makes a window, if every row from that one on makes one, in
+        order. None: positions are to be found."""
+        if len(self.spec.windows) > 1 or self.keyed or self.at is not None:
+            return None
+        (window,) = self.spec.windows.values()
+        if not (isinstance(window, RowCount) and makes(window)):
+            return None
+        return min(window.n - 1, self.count) if window.by_arrival or self._by_time is None else None
 
     def _before(self, per_key: bool, by_time: bool, count: Ints) -> Ints:
         order = self._by_time if by_time else None
@@ -170,11 +179,9 @@ class Rows:
         at_ranks(self.code, rank, windows.bounds, *np.array([less, window.every, rows]), out)
         return out
 
-    def spread(self, found: Ints | int) -> pa.Array | int:
+    def spread(self, found: Ints) -> pa.Array | int:
         """Spread what was found for these rows over all given rows. Null where nothing was found. A number: the rows
         after the first so many have one window each, in order."""
-        if isinstance(found, int):
-            return found
         if self.at is not None:
             every = np.full(self.count, -1)
             every[self.at] = found
@@ -264,22 +271,23 @@ def _begin(window: AnyWindow, results: Results) -> str:
 def answer_of_each(
     rows: Rows, results: Results, name: str, window: AnyWindow, schema: pa.Schema
 ) -> tuple[pa.Array | int, pa.Table]:
-    """For each given row the position of its answer, as ``Rows.spread`` tells, and the answers."""
+    """For each given row the position of its answer, and the answers. A number: the rows after the first so many have
+    an answer each, in order."""
     spec = rows.spec
-    found = _window_of_each(rows, results.of(name, _begin(window, results)), window)
     answers = results.table.select(list(spec.aggs))
-    if isinstance(found, np.ndarray) and isinstance(window, PerRow) and (found < 0).any():  # ranges without rows
+    if rows.before_first is not None:
+        return rows.before_first, answers
+    found = _window_of_each(rows, results.of(name, _begin(window, results)), window)
+    if isinstance(window, PerRow) and (found < 0).any():  # ranges without rows
         found[found < 0] = len(answers)
         answers = pa.concat_tables([answers, _of_no_rows(spec, schema)])
     return rows.spread(found), answers
 
 
-def _window_of_each(rows: Rows, windows: Windows, window: AnyWindow) -> Ints | int:
-    """For each row the position of its window among all results. -1: it has none. A number: as in ``Rows.spread``."""
+def _window_of_each(rows: Rows, windows: Windows, window: AnyWindow) -> Ints:
+    """For each row the position of its window among all results. -1: it has none."""
     begin = windows.begin
     if isinstance(window, RowCount):
-        if makes(window) and windows.at is None and rows.are_ranked(not window.by_arrival):
-            return min(window.n - 1, rows.count)
         rank = rows.rank(window.per_key, not window.by_arrival)
         if window.per_key or not rows.keyed:
             found = rows.at_ranks(rank, windows, window)

@@ -85,7 +85,9 @@ def to_table(
     ]
     if keys is not None:
         columns += keys.columns(answers.code)
-    if plan.spec.ranks_rows:
+    if plan.spec.ranks_rows and not plan.policy.ranks:
+        columns += [pa.nulls(len(answers), pa.int64())] * 2
+    elif plan.spec.ranks_rows:
         ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
         columns += [array_of(rank, None if len(plan.names) == 1 else rank < 0) for rank in ranks.T]
     columns += aggs

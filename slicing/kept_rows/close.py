@@ -110,13 +110,15 @@ def _at_steady_rows(
     first, low = first + skipped, low + skipped
     if not end.size:
         return []
-    ranks = room(2 * end.size).reshape(2, -1)
-    for rank, begins in zip(ranks, (low, low + window.n), strict=True):
-        count_on(np.int64(begins), np.int64(window.every), rank)
+    ranks = None
+    if plan.policy.ranks:
+        ranks = room(2 * end.size).reshape(2, -1).T
+        for rank, begins in zip(ranks.T, (low, low + window.n), strict=True):
+            count_on(np.int64(begins), np.int64(window.every), rank)
     number, code = (alike(n, end.size) for n in (window.number, view.code[0]))
     spans = Steady(first, window.n, window.every, end.size)
     rows: PlainRows = view.rows
-    return [Answers(number, start, end, code, over_rows(plan, rows.rows, spans), True, ranks.T)]
+    return [Answers(number, start, end, code, over_rows(plan, rows.rows, spans), True, ranks)]
 
 
 def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until: int) -> list[Answers]:

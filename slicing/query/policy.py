@@ -25,6 +25,7 @@ class Policy:
     max_bytes: int | None = None  # None: no limit
     on_full: str = "error"  # beyond max_bytes: the push is refused, or "late": its rows are late
     lent: bool = False  # nobody writes into the memory of rows before all results are made
+    ranks: bool = True  # False: nobody reads the ranks of `rows` windows, which may be null
     accounts: bool = True  # outputs have stats and held counts; False: only windows are wanted
 
     # rows into cells
