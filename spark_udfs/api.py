@@ -121,7 +121,9 @@ def window_aggregate(
         raise ValueError(
             "watermark=sl.manual() would close nothing: a streaming query has no advance(time); use sl.bounded(delay)"
         )
-    if not isinstance(data, FileRows):
+    if isinstance(data, FileRows):
+        data.check_types(spec.columns())
+    else:
         check_types(frame.schema, spec.columns())
     schema = _columns(plans.schema_of(data, frame), spec, late_path is not None and frame.isStreaming)
     late_path = None if late_path is None else absolute(late_path)

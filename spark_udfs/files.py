@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -138,6 +138,8 @@ class FileRows:
         How CSV files are written.
     skips_missing
         Whether files that are gone when a worker opens them have no rows, instead of an error.
+    without_type
+        Columns of the files that Spark has no type for, with their types. No query can read them.
 
     Examples
     --------
@@ -151,6 +153,15 @@ class FileRows:
     missing: str = "error"
     csv: Csv = Csv()
     skips_missing: bool = False
+    without_type: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def check_types(self, names: Iterable[str]) -> None:
+        """Raise for columns that Spark has no type for."""
+        for name in self.without_type.keys() & set(names):
+            raise TypeError(
+                f"column {name!r} has type {self.without_type[name]} in the files, and Spark has no such type: write "
+                "the files with another type, such as decimal128 or text"
+            )
 
     @property
     def reading(self) -> Reading:
@@ -230,17 +241,17 @@ def read_files(
     source = {name: str(value) for name, value in named.items() if name in SOURCE_OPTIONS}
     if schema is None:
         schema = _learned(*_first_file(spark, path, source), Reading(format, missing, written, ()).file_format())
-    columns = _schema(schema)
+    columns, others = _schema(schema)
     reader = (spark.readStream if streaming else spark.read).format("binaryFile").options(**source)
     skips = source.get("ignoreMissingFiles", "").lower() == "true"
-    return FileRows(reader.schema(_LISTED).load(path).select("path"), columns, format, missing, written, skips)
+    return FileRows(reader.schema(_LISTED).load(path).select("path"), columns, format, missing, written, skips, others)
 
 
-def _schema(schema: object) -> pa.Schema:
+def _schema(schema: object) -> tuple[pa.Schema, dict[str, str]]:
     if isinstance(schema, str):
         schema = StructType.fromDDL(schema)
     if isinstance(schema, StructType):
-        return arrow_schema(schema)
+        return arrow_schema(schema), {}
     if not isinstance(schema, pa.Schema):
         raise TypeError(f"schema must be Spark's StructType, Arrow's Schema or a DDL string; got {schema!r}")
     return given_schema(schema)

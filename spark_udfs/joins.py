@@ -320,7 +320,10 @@ def _schemas(
     """The columns of both sides that are read; all columns if late rows are written."""
     left, right = (plans.schema_of(data, frame) for data, frame in zip(sides, frames, strict=True))
     for side, schema in enumerate((left, right)):
-        if not isinstance(sides[side], FileRows):
+        data = sides[side]
+        if isinstance(data, FileRows):
+            data.check_types(_computed_with(spec, side))
+        else:
             check_types(frames[side].schema, _computed_with(spec, side))
             if side == LEFT or (isinstance(spec, JoinSpec) and not spec.left_only):
                 _check_all_travel(frames[side], schema, spec.sides[side])

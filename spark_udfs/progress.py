@@ -32,7 +32,10 @@ class Step:
         query, batch = (context.getLocalProperty(n) for n in ("sql.streaming.queryId", "streaming.sql.batchId"))
         if query is None or batch is None:
             raise RuntimeError(
-                "a streaming query of windows or joins ran outside of a micro-batch query, which is not supported"
+                "this task does not know its micro-batch. Windows and joins of a stream run only as part of their "
+                "streaming query. In foreachBatch: with Spark Connect, tasks are not told their batch, so write to a "
+                "sink of Spark's (files, Delta, Iceberg); in a thread that your function starts, wrap its work in "
+                "pyspark.inheritable_thread_target(spark), or call persist() and count() before"
             )
         if context.getLocalProperty(_ASYNC):
             raise StateError(

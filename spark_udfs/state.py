@@ -392,8 +392,9 @@ class Place:
         held = f"it has {found[0]} to {found[-1]}" if found else "it has none"
         return (
             f"the state of partition {self.partition} after batch {batch} is missing in {self.folder} ({held}): the "
-            "state was removed or is elsewhere, the checkpoint is older than keep_versions allows, or an action inside "
-            "foreachBatch (limit, head, show) did not run every partition"
+            "state was removed or is elsewhere, the checkpoint is older than keep_versions allows, an action inside "
+            "foreachBatch (limit, head, show) did not run every partition, or the checkpoint is new and the folder of "
+            "the file sink is not (the sink skips batches that it has listed)"
         )
 
     def _check(self, header: dict[str, Any], version: Version) -> None:

@@ -70,13 +70,14 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return StructType([StructField(f.name, _spark_type(f.type), True) for f in schema])
 
 
-def given_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns of files in the types that Spark reads, without columns that Spark has no type for."""
+def given_schema(schema: pa.Schema) -> tuple[pa.Schema, dict[str, str]]:
+    """The columns of files in the types that Spark reads, and the types of the others, which Spark has no type for."""
     fields = []
     for field in schema:
         with suppress(PySparkTypeError):
             fields.append(StructField(field.name, _spark_type(_plain(field.type)), True))
-    return arrow_schema(StructType(fields))
+    known = arrow_schema(StructType(fields))
+    return known, {field.name: str(field.type) for field in schema if field.name not in known.names}
 
 
 def _plain(type: pa.DataType) -> pa.DataType:

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +28,7 @@ from slicing.plot.batches import _progress_table
 
 pytest.importorskip("pyspark")
 
+from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
@@ -560,6 +562,49 @@ def test_a_column_that_a_file_lacks_is_refused_or_null(spark: SparkSession, tmp_
         rows = read_files(spark, str(folder), columns, format, streaming=False, missing="null")
         (row,) = window_aggregate(rows, spec, partitions=1).collect()
         assert (row["n"], row["s"]) == (2, 2.5)
+
+
+def test_a_column_that_spark_has_no_type_for_is_named_with_its_type(spark: SparkSession, tmp_path: Path) -> None:
+    """It is refused where a query reads it, and only there."""
+    long = pa.array([Decimal(1)], pa.decimal256(60, 2))
+    pq.write_table(pa.table({"ts": [1], "x": long, "v": [2]}), tmp_path / "1.parquet")
+    rows = read_files(spark, str(tmp_path), streaming=False)
+    told = r"column 'x' has type decimal256\(60, 2\) in the files, and Spark has no such type: write the files with"
+    spec = sl.Spec("ts", {"w": sl.tumbling(10)}, {"n": sl.sum("v")})
+    (row,) = window_aggregate(rows, spec, partitions=1).collect()
+    assert row["n"] == 2
+    with pytest.raises(TypeError, match=told):
+        window_aggregate(rows, sl.Spec("ts", spec.windows, {"n": sl.count()}, by="x"), partitions=1)
+    band = sl.JoinSpec("x", "ts", (0, 1))
+    with pytest.raises(TypeError, match=told):
+        window_join(rows, rows, band, partitions=1)
+
+
+@pytest.mark.parametrize("told_its_batch", [False, True])
+def test_threads_of_a_sink_write_a_batch_if_they_are_told_which(
+    spark: SparkSession, tmp_path: Path, told_its_batch: bool
+) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"ts": [1, 12, 30], "k": ["a", "b", "a"]}), tmp_path / "in" / "1.parquet")
+    spec = sl.Spec("ts", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k", watermark=sl.bounded(0))
+    windows = window_aggregate(read_files(spark, str(tmp_path / "in")), spec, str(tmp_path / "state"), 2)
+
+    def sink(frame: DataFrame, batch: int) -> None:
+        def write(name: str) -> None:
+            frame.write.mode("overwrite").parquet(str(tmp_path / "out" / name))
+
+        work = inheritable_thread_target(spark)(write) if told_its_batch else write
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(work, str(batch)).result()
+
+    stream = windows.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = stream.trigger(availableNow=True).start()
+    if told_its_batch:
+        query.awaitTermination()
+        assert sorted(r["n"] for r in spark.read.parquet(str(tmp_path / "out" / "0")).collect()) == [1, 1]
+    else:
+        with pytest.raises(Exception, match=r"does not know its micro-batch\. .* wrap its work in pyspark\.inher"):
+            query.awaitTermination()
 
 
 PARTED = {"parquet": {}, "json": {}, "csv": {"header": False, "escape": '"'}}

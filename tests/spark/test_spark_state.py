@@ -404,8 +404,9 @@ def test_text_in_files_is_read_as_spark_reads_it(tmp_path: Path) -> None:
 def test_files_may_have_columns_that_spark_has_no_type_for() -> None:
     """They are widened as Spark's readers do it, or left out."""
     types = {"a": pa.uint8(), "b": pa.uint32(), "c": pa.uint64(), "d": pa.float16(), "e": pa.month_day_nano_interval()}
-    found = given_schema(pa.schema(list(types.items())))
+    found, others = given_schema(pa.schema(list(types.items())))
     assert found == pa.schema({"a": pa.int16(), "b": pa.int64(), "c": pa.decimal128(20), "d": pa.float32()})
+    assert others == {"e": "month_day_nano_interval"}
 
 
 def test_a_query_goes_on_with_another_number_of_partitions(tmp_path: Path, undisturbed: list[dict]) -> None:
