@@ -302,8 +302,8 @@ def _last_inside(edges: EdgeSet, cut: EdgeSet, ends: Ints, newest: int) -> Ints:
     low, high = np.full(ends.size, max(-LIMIT, edges.known[0])), last - 1
     some = edges.next_live(low, BEGIN) < last
     ends, last, low, high = ends[some], last[some], low[some], high[some]
-    while (high - low > 1).any():
-        middle = low + (high - low) // 2
+    while (low + 1 < high).any():
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)  # their difference may not fit
         is_before = edges.next_live(middle, BEGIN) < last
         low, high = np.where(is_before, middle, low), np.where(is_before, high, middle)
     found = edges.next_live(low, BEGIN)

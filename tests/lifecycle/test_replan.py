@@ -23,6 +23,7 @@ import slicing as sl
 CASES = max(int(os.environ.get("SLICING_CASES", "150")) // 3, 1)
 SEED = int(os.environ.get("SLICING_SEED", "0"))
 N = {"n": sl.count(), "total": sl.sum("v")}
+T0 = 1_790_000_000_000_000_000
 WHOLE = Kit(
     kinds=("rows", "rows", "punctuation", "tumbling"),
     watermarks=("ordered", "ordered", "bounded"),
@@ -712,3 +713,68 @@ def test_slices_may_end_at_an_edge_of_a_window_added_before(window: sl.Window, d
         held = [(start, end, sum(start <= t < end for t in rows)) for end in ends if end > reached]
         wanted += [each for each in held if each[0] >= since and each[2]]
     assert [(row["window_start"], row["window_end"], row["n"]) for row in got] == sorted(wanted, key=lambda w: w[1])
+
+
+@pytest.mark.parametrize("other", [sl.per_row(3), sl.last_rows(2, every=8), sl.rows(3), sl.tumbling(5)], ids=repr)
+def test_a_mark_keeps_the_rows_of_its_time_when_another_window_goes(other: sl.Window) -> None:
+    """Rows that were kept one by one become slices, and the mark's own row grows into one."""
+    windows = {"p": sl.punctuation("b"), "other": other}
+    op = sl.Operator(sl.Spec("t", windows, {"n": sl.count(), "all": sl.collect("v")}, by="k"))
+    rows = [(24, "x", False), (24, "x", True), (25, "y", False), (27, "x", False), (30, "x", True), (40, "x", False)]
+    found = []
+    for number, (time, key, mark) in enumerate(rows):
+        if number == 3:
+            op.remove_window("other")
+        out = op.push(pa.table({"t": [T0 + time], "k": [key], "b": [mark], "v": [number]}))
+        found += [w for w in plain_rows(out.windows) if w["window"] == "p" and w["k"] == "x"]
+    assert [(w["window_start"] - T0, w["window_end"] - T0, w["n"], w["all"]) for w in found] == [(24, 30, 3, [0, 1, 3])]
+
+
+@pytest.mark.parametrize("before", [(9, 8, 9, 6), (6, 8, 9, 9)], ids=str)
+@pytest.mark.parametrize("by", [[], ["k"]], ids=str)
+@pytest.mark.parametrize("per_key", [True, False])
+@pytest.mark.parametrize(("n", "every"), [(1, 1), (1, 2), (3, 1), (2, 5)])
+@pytest.mark.parametrize("old", [sl.rows(3), sl.rows(3, order="arrival"), sl.punctuation("b")], ids=repr)
+def test_an_added_window_by_arrival_counts_from_the_next_row(
+    old: sl.Window, n: int, every: int, per_key: bool, by: list[str], before: tuple[int, ...]
+) -> None:
+    """Rows that wait for the watermark came before it."""
+    spec = sl.Spec("t", {"old": old}, {"all": sl.collect("t")}, by=by, watermark=sl.bounded(4))
+
+    def table(*times: int) -> pa.Table:
+        found = pa.table({"t": pa.array([T0 + t for t in times], pa.int64())})
+        return found.append_column("k", pa.array(["x"] * len(times), pa.string())).append_column(
+            "b", pa.array([False] * len(times), pa.bool_())
+        )
+
+    op = sl.Operator(spec)
+    op.push(table(*before))
+    new = sl.rows(n, every, order="arrival", per_key=per_key)
+    op.add_window("new", new)
+    alone = sl.Operator(replace(spec, windows={"new": new}))
+    alone.advance(T0 + 5)
+    wanted, found = list[dict[str, Any]](), list[dict[str, Any]]()
+    for push in ((), (10, 11, 12), (9,), (20, 19, 21), (30,)):
+        found += plain_rows(op.push(table(*push)).windows)
+        wanted += plain_rows(alone.push(table(*push)).windows)
+    found, wanted = found + plain_rows(op.flush().windows), wanted + plain_rows(alone.flush().windows)
+    assert wanted
+    assert [w for w in found if w["window"] == "new"] == wanted
+
+
+@pytest.mark.parametrize("base", [0, 2**61 - 10**10, 2**61 + 10**10, 4_000_000_020 * 10**9])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_added_window_is_whole_from_then_on_at_any_time(base: int, sign: int) -> None:
+    base = sign * base - sign * base % 30
+    data = pa.table({"t": [base + t for t in (0, 6, 7, 8, 9)]})
+    op = sl.Operator(sl.Spec("t", {"old": sl.tumbling(5, offset=1)}, {"n": sl.count()}, watermark=sl.manual()))
+    op.push(data)
+    op.add_window("new", sl.cumulate(6, every=3))
+    since = op.complete_from("new")
+    more = pa.table({"t": [base + t for t in (7, 8, 13, 19)]})
+    op.push(more)
+    found = [w for w in plain_rows(op.flush().windows) if w["window"] == "new" and w["window_start"] >= since]
+    spec = sl.Spec("t", {"new": sl.cumulate(6, every=3)}, {"n": sl.count()})
+    wanted = plain_rows(sl.aggregate(pa.concat_tables([data, more]), spec))
+    assert since == base + 7
+    assert found == [w for w in wanted if w["window_start"] >= since] and found

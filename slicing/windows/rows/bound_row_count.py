@@ -316,7 +316,10 @@ class KeyArrivals(BoundRowCount):
         rank = self._ranks(view)[0]
         follows = rank[1:] == rank[:-1] + 1
         follows[view.first[1:] - 1] = True
-        return rank[view.first] if rank.size and follows.all() else None
+        if not (rank.size and follows.all()):
+            return None
+        first = rank[view.first]
+        return first if first.min() >= 0 else None  # rows from before the window was added have no rank in it
 
     def _done(self, view: View, h: int) -> Ints:
         """For each group, the number of its first windows that close before ``h``."""

@@ -122,9 +122,12 @@ class KeyMarks(BoundPunctuation):
         return begins
 
     def _marked(self, view: View) -> Mask:
-        """The first row of each group at the time of each mark."""
-        time, group = view.time, view.group
-        marked = changes(time, group)
+        """The first row of each group at the time of each mark.
+
+        By the times of first rows: rows that were kept one by one, for a window that is gone, are slices of one row. The
+        mark's own slice may have grown since.
+        """
+        marked = changes(view.fact(SINCE), view.group)
         at = np.flatnonzero(marked)
         marked[at] = np.logical_or.reduceat(view.flagged(self.flag), at)
         return marked
