@@ -500,6 +500,8 @@ def _by_hand(spec: Spec, names: tuple[str, ...]) -> tuple[str, ...]:
     if not known:
         raise ValueError(f"fire() reports windows with the trigger sl.by_hand(); got trigger={spec.trigger!r}")
     for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"fire takes the names of windows, as text; got {name!r}")
         if name not in known:
             raise ValueError(
                 f"fire({name!r}): there is no window of that name with the trigger sl.by_hand(); there are "

@@ -166,6 +166,9 @@ WHEN_BUILT = {
     "sl.Operator(spec(emit='parts', trigger=sl.each_push())).fire()": (
         "ValueError: fire() reports windows with the trigger sl.by_hand(); got trigger=sl.each_push()"
     ),
+    "sl.Operator(spec(emit='parts', trigger=sl.by_hand())).fire(sl.col('v'))": (
+        "TypeError: fire takes the names of windows, as text; got ..."
+    ),
     "sl.Operator(spec(emit='parts', trigger=sl.by_hand())).fire('x')": (
         "ValueError: fire('x'): there is no window of that name with the trigger sl.by_hand(); there are ..."
     ),

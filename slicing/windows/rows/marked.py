@@ -124,8 +124,8 @@ class KeyMarks(BoundPunctuation):
     def _marked(self, view: View) -> Mask:
         """The first row of each group at the time of each mark.
 
-        By the times of first rows: rows that were kept one by one, for a window that is gone, are slices of one row. The
-        mark's own slice may have grown since.
+        By the times of first rows: rows that were kept one by one, for a window that is gone, are slices of one row,
+        and the mark's own slice may have grown since.
         """
         marked = changes(view.fact(SINCE), view.group)
         at = np.flatnonzero(marked)
