@@ -778,3 +778,27 @@ def test_an_added_window_is_whole_from_then_on_at_any_time(base: int, sign: int)
     wanted = plain_rows(sl.aggregate(pa.concat_tables([data, more]), spec))
     assert since == base + 7
     assert found == [w for w in wanted if w["window_start"] >= since] and found
+
+
+def test_an_added_window_over_all_keys_goes_on_counting_when_its_first_rows_are_gone() -> None:
+    """A late row may come to it in a look that sees none of its final rows."""
+    new, asked = sl.rows(1, per_key=False), {"by": ["k"], "allowed_lateness": 3, "emit": "changes"}
+    spec = sl.Spec("t", {"old": sl.frame("b", "b")}, {"c": sl.collect("t")}, watermark=sl.manual(), **asked)
+    op = sl.Operator(spec)
+
+    def ranks(*rows: tuple[int, str]) -> list[tuple[int, str, int]]:
+        columns = {"t": [T0 + t for t, _ in rows], "k": [k for _, k in rows], "b": [False] * len(rows)}
+        out = plain_rows(op.push(pa.table(columns)).windows) if rows else plain_rows(op.flush().windows)
+        return [
+            (w["window_start"] - T0, w["k"], w["rank_start"]) for w in out if w["window"] == "new" and w["op"] == "+"
+        ]
+
+    ranks((0, "a"), (9, "b"))
+    op.advance(T0 + 9)
+    op.add_window("new", new)
+    op.advance(T0 + 15)
+    found = ranks((20, "a"))
+    op.advance(T0 + 24)
+    found += ranks((25, "a"), (24, "c"), (23, "d"), (25, "b")) + ranks((24, "c"))
+    found += ranks()
+    assert found == [(23, "d", 1), (24, "c", 2), (24, "c", 3), (25, "a", 4), (25, "b", 5)]

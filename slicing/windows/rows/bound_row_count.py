@@ -246,7 +246,8 @@ class StreamRanks(BoundRowCount):
         return view.first_of(rank >= self._next_start(settled)[0])
 
     def note(self, view: View, h: int, left: Ints) -> Ints:
-        final = bool((view.time < h).any())
+        known = view.noted is not None and bool(view.noted[0])  # also if its rows are gone
+        final = known or bool((view.time < h).any())
         return np.full(view.first.size, self._first_place(view) + 1 if final else 0)
 
     def stirs(self, view: View, until: int) -> Mask:
