@@ -22,7 +22,7 @@ from slicing.columns.order import begins, is_sorted, numbered, order_by, stable_
 from slicing.columns.values import ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels import linked, marked
-from slicing.system.arrays import Array, Floats, Ints, Mask
+from slicing.system.arrays import Array, Floats, Ints, Mask, read_only
 
 BUCKETS = 4096  # at most so many buckets
 # Visits of slices to windows, for each value, from which on all values are sorted and linked. 0.1 visits, an hour every
@@ -64,9 +64,7 @@ class _Filled:
 class Windows(_Filled):
     """The windows of a lane that have values, in an order in which neighbours overlap if windows do."""
 
-    chains: (
-        Ints | None
-    )  # bounds of windows that begin and end in order. None: there would be many, or each has one cell
+    chains: Ints | None  # bounds of windows that begin and end in order. None: of too many, or if each has one cell
 
     def __init__(self, block: Picked) -> None:
         raw = block.lists.raw if isinstance(block.lists, Singles) else None
@@ -76,7 +74,7 @@ class Windows(_Filled):
         else:
             lists = block.lists.whole()
             self.at, self.before = lists.at, np.append(0, np.cumsum(lists.items[:, 1]))
-            self.value = np.ascontiguousarray(lists.items[:, 0])
+            self.value = read_only(lists.items[:, 0])  # as raw values are: kernels are compiled for one type
         self.from_cells, self.single = block.lists, raw is not None
         first, last = block.first, block.last
         filled = last > first if self.single else self.before[self.at[last]] > self.before[self.at[first]]
