@@ -43,9 +43,9 @@ def answered(window: sl.Window, agg: object, by: str | None = None) -> Question:
     return lambda data: sl.aggregate(data, spec, threads=1, returns="polars")
 
 
-def beside(window: sl.Window, agg: object, by: str | None = None) -> Question:
+def beside(window: sl.Window, agg: object, by: str | None = None, min_rows: int | None = None) -> Question:
     spec = sl.Spec("ts", {"w": window}, {"x": agg}, by=by)  # type: ignore[dict-item]
-    return lambda data: sl.attach(data, spec, returns="same")
+    return lambda data: sl.attach(data, spec, returns="same", min_rows=min_rows)
 
 
 def grouped(agg: pl.Expr, *keys: object) -> Question:
@@ -68,7 +68,7 @@ def sessions(data: pl.DataFrame) -> pl.DataFrame:
 
 
 _hour, _last, _minutes = sl.tumbling("1h"), sl.rows(500, every=1), sl.sliding("1h", every="1m")
-_of_key = sl.rows(50, every=1)
+_of_key, _all = sl.rows(50, every=1), sl.rows(2**40, every=1)
 QUESTIONS: Mapping[str, tuple[Question, Question]] = {
     "mean an hour": (answered(_hour, sl.mean("v")), grouped(col("v").mean())),
     "mean of an hour, each minute": (answered(_minutes, sl.mean("v")), sliding(col("v").mean())),
@@ -95,6 +95,11 @@ QUESTIONS: Mapping[str, tuple[Question, Question]] = {
     "mean of a key's last 50 rows beside each": (
         beside(_of_key, sl.mean("v"), "k"),
         added(col("v").rolling_mean(50).over("k")),
+    ),
+    "running total beside each": (beside(_all, sl.sum("v"), min_rows=1), added(col("v").cum_sum())),
+    "running total of the key beside each": (
+        beside(_all, sl.sum("v"), "k", min_rows=1),
+        added(col("v").cum_sum().over("k")),
     ),
     "mean of the last hour beside each": (
         beside(sl.per_row("1h"), sl.mean("v")),

@@ -126,9 +126,9 @@ class Rows:
             data = data.append_column(question.code, array_of(self.code))
         if question.places:
             data = data.append_column(question.place, array_of(self.place()))
-        if all(makes(w) and isinstance(w, RowCount) and w.n > len(data) for w in question.spec.windows.values()):
+        if all(makes(w) and isinstance(w, RowCount) and w.fewest > len(data) for w in question.spec.windows.values()):
             data = data.slice(0, 0)  # no row makes a window
-        policy = _AS_FOUND if self.before_first is None else _UNRANKED
+        policy = _AS_FOUND if any(map(self.by_rank, question.spec.windows.values())) else _UNRANKED
         table = all_windows(data, question.coded, threads, policy=policy)
         several, code = len(question.spec.windows) > 1, question.code if self.keyed else None
         return Results(table, self.measure, several, self.codes, code, question.first, question.last)
@@ -147,6 +147,13 @@ class Rows:
     def _by_time(self) -> Ints | None:
         return sorting(*self._sequence, self.time)
 
+    def by_rank(self, window: AnyWindow) -> bool:
+        """Whether rows find their windows by the windows' ranks. Those that each key's rows make, in order of time, are
+        found by number."""
+        if not isinstance(window, RowCount) or self.before_first is not None:
+            return False
+        return not makes(window) or window.by_arrival or (self.keyed and not window.per_key)
+
     @cached_property
     def before_first(self) -> int | None:
         """How many rows come before the first one that makes a window, if every row from that one on makes one, in
@@ -156,7 +163,7 @@ class Rows:
         (window,) = self.spec.windows.values()
         if not (isinstance(window, RowCount) and makes(window)):
             return None
-        return min(window.n - 1, self.count) if window.by_arrival or self._by_time is None else None
+        return min(window.fewest - 1, self.count) if window.by_arrival or self._by_time is None else None
 
     def _before(self, per_key: bool, by_time: bool, count: Ints) -> Ints:
         order = self._by_time if by_time else None
@@ -175,7 +182,7 @@ class Rows:
     def at_ranks(self, rank: Ints, windows: Windows, window: RowCount) -> Ints:
         """For each row its window of a number of rows. -1: there is none."""
         out = np.empty(rank.size, np.int64)
-        less, rows = (window.n - 1, 1) if makes(window) else (0, window.n)
+        less, rows = (window.fewest - 1, 1) if makes(window) else (0, window.n)
         at_ranks(self.code, rank, windows.bounds, *np.array([less, window.every, rows]), out)
         return out
 
@@ -259,9 +266,9 @@ def makes(window: AnyWindow) -> bool:
     return isinstance(window, PerRow) or (isinstance(window, RowCount) and window.every == 1 and window.n > 1)
 
 
-def _begin(window: AnyWindow, results: Results) -> str:
+def _begin(window: AnyWindow, results: Results, by_rank: bool) -> str:
     """The column that says where windows begin or, if rows make windows, where the row is."""
-    if isinstance(window, RowCount):
+    if by_rank:
         return "rank_end" if makes(window) else "rank_start"
     if isinstance(window, Frame):
         return results.first
@@ -277,7 +284,7 @@ def answer_of_each(
     answers = results.table.select(list(spec.aggs))
     if rows.before_first is not None:
         return rows.before_first, answers
-    found = _window_of_each(rows, results.of(name, _begin(window, results)), window)
+    found = _window_of_each(rows, results.of(name, _begin(window, results, rows.by_rank(window))), window)
     if isinstance(window, PerRow) and (found < 0).any():  # ranges without rows
         found[found < 0] = len(answers)
         answers = pa.concat_tables([answers, _of_no_rows(spec, schema)])

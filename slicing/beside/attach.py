@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.api import aggregate
-from slicing.beside.answers import INSTEAD, Question, Rows, answer_of_each, makes
-from slicing.beside.short import Short
-from slicing.beside.short import check as check_least
+from slicing.beside.answers import INSTEAD, Question, Rows, answer_of_each
+from slicing.beside.short import up_to
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back, names_in, with_beside
@@ -94,7 +93,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     for name, window in spec.windows.items():
         _check_window(name, window)
     if min_rows is not None:
-        check_least(min_rows, spec.windows)
+        spec = up_to(spec, min_rows)
     kind = check_returns(returns, data)
     beside = returns == "same" and kind in ("pandas", "polars")  # the frame keeps its columns as they are
     batches_given = list(batches(data, Wanted(spec.columns()) if beside else ALL_COLUMNS))
@@ -107,12 +106,8 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     sources: dict[str, Sequence[str]] = {}
     for name, window in spec.windows.items():
         at, answers = answer_of_each(rows, results, name, window, given.schema)
-        short = None
-        if isinstance(window, RowCount) and makes(window) and min_rows is not None:
-            short = Short(rows, name, window, min_rows, given.schema, threads)
         for agg, column in names[name].items():
             found[column] = _beside(answers[agg], at, rows.count)
-            found[column] = found[column] if short is None else short.put(found[column], agg)
             sources[column] = spec.aggs[agg].gives()
     if beside:
         return with_beside(data, given_back(pa.table(found), kind, (data, sources)))

@@ -4,7 +4,7 @@ kernels over dense columns put them together (``kernels.ranges``), whatever the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 from slicing.cells.blocks import Block, width
 from slicing.closing.answers import Answers
 from slicing.closing.over_cells import moves
-from slicing.closing.spans import Known, RangePartials, Sliding, Spans
+from slicing.closing.spans import Known, RangePartials, Spans, Steady
 from slicing.columns.arrow_out import room, steps
 from slicing.columns.order import alike, all_alike, begins, stable_order
 from slicing.kernels.windows import in_steps
@@ -71,15 +71,15 @@ def steps_between(size: int, every: int, oldest: int, slices: int, after: int, u
     first = max((after - oldest) // every + 1, 0)  # windows are numbered by their last slice
     last = min((until - oldest) // every, slices + most - 2)
     end, due = oldest + first * every, max(last + 1 - first, 0)
-    spans = Sliding(most, slices, first + 1, due)
+    spans = Steady(first + 1 - most, most, 1, due, slices)
     return DueRanges(alike(0, due), steps(end - size, due, every), steps(end, due, every), [(None, spans)])
 
 
 def of_rows(spans: Spans, starts: Ints) -> Spans:
     """Ranges of slices as ranges of rows. ``starts``: the first row of each slice, and the number of rows."""
     each = int(starts[-1]) // max(starts.size - 1, 1)
-    if isinstance(spans, Sliding) and in_steps(starts, each):
-        return replace(spans, each=each)
+    if isinstance(spans, Steady) and in_steps(starts, each):
+        return Steady(spans.first * each, spans.rows * each, each, spans.size, spans.limit * each)
     first, last = spans.of(0, len(spans))
     return Known(starts.take(first), starts.take(last), True)
 

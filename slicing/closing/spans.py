@@ -28,13 +28,8 @@ class Spans(Protocol):
     def in_order(self) -> bool:
         """Whether each range begins and ends where the range before it does, or later."""
 
-    @property
-    def step(self) -> int:
-        """How many rows later each range begins and ends than the range before it. 0: any number."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows each range has, if there is a ``step``."""
+    def step(self, at: int, end: int) -> int:
+        """How many rows later each of these ranges begins and ends than the range before it. 0: any number."""
 
     def __len__(self) -> int: ...
 
@@ -49,7 +44,9 @@ class Known:
     first: Ints
     last: Ints
     in_order: bool
-    step = rows = 0
+
+    def step(self, at: int, end: int) -> int:
+        return 0
 
     def __len__(self) -> int:
         return self.first.size
@@ -60,51 +57,29 @@ class Known:
 
 @dataclass(frozen=True)
 class Steady:
-    """Ranges of ``rows`` rows, each ``step`` rows after the range before it."""
+    """Ranges of ``rows`` rows, each ``each`` rows after the range before it, cut to the rows ``0 : limit``."""
 
-    first: int
+    first: int  # where the first range begins
     rows: int
-    step: int
+    each: int
     size: int
+    limit: int
     in_order = True
 
-    def __len__(self) -> int:
-        return self.size
-
-    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
-        first = np.arange(self.first + at * self.step, self.first + end * self.step, self.step)
-        return first, first + self.rows
-
-
-@dataclass(frozen=True)
-class Sliding:
-    """Ranges of ``most`` places, each one place after the range before it, cut to the ``places`` that exist. The first
-    range ends before place ``high``. Each place has so many rows."""
-
-    most: int
-    places: int
-    high: int
-    size: int
-    each: int = 1
-    in_order = True
-
-    def __len__(self) -> int:
-        return self.size
-
-    @property
-    def step(self) -> int:
-        cut = self.high < self.most or self.high + self.size - 1 > self.places
+    def step(self, at: int, end: int) -> int:
+        cut = self.first + at * self.each < 0 or self.first + (end - 1) * self.each + self.rows > self.limit
         return 0 if cut else self.each
 
-    @property
-    def rows(self) -> int:
-        return self.most * self.each
+    def __len__(self) -> int:
+        return self.size
 
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
-        last = np.arange(self.high + at, self.high + end)
-        first = np.maximum(last - self.most, 0)
-        np.minimum(last, self.places, out=last)
-        return (first, last) if self.each == 1 else (first * self.each, last * self.each)
+        first = np.arange(self.first + at * self.each, self.first + end * self.each, self.each)
+        last = first + self.rows
+        if self.step(at, end) == 0:
+            np.maximum(first, 0, out=first)
+            np.minimum(last, self.limit, out=last)
+        return first, last
 
 
 @dataclass(frozen=True)
@@ -117,7 +92,9 @@ class Recent:
     begin: int
     start: Ints
     in_order = True
-    step = rows = 0
+
+    def step(self, at: int, end: int) -> int:
+        return 0
 
     def __len__(self) -> int:
         return self.start.size
@@ -295,15 +272,16 @@ class RangePartials:
 
     def _ranges(self, at: int, end: int) -> RangeBounds:
         spans = self.spans
-        if spans.step and end - at <= self.piece:  # they lie as those of any other piece
-            bottom, first, last = int(spans.of(at, at + 1)[0][0]), *evenly(self.piece, spans.step, spans.rows)
-            first, last = first[: end - at], last[: end - at]
-            return RangeBounds(bottom, bottom + int(last[-1]), first, last, spans.in_order, spans.step)
+        step = spans.step(at, end)
+        if step and end - at <= self.piece:  # they lie as those of any other piece
+            begin, stop = (int(bounds[0]) for bounds in spans.of(at, at + 1))
+            first, last = (bounds[: end - at] for bounds in evenly(self.piece, step, stop - begin))
+            return RangeBounds(begin, begin + int(last[-1]), first, last, spans.in_order, step)
         first, last = spans.of(at, end)
         bottom, top = map(int, (first[0], last[-1]) if spans.in_order else (first.min(), last.max()))
         if bottom:
             first, last = first - bottom, last - bottom
-        return RangeBounds(bottom, top, first, last, spans.in_order, spans.step)
+        return RangeBounds(bottom, top, first, last, spans.in_order, step)
 
     def whole(self) -> tuple[Block, ...]:
         return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))

@@ -115,9 +115,11 @@ def _at_steady_rows(
         ranks = room(2 * end.size).reshape(2, -1).T
         for rank, begins in zip(ranks.T, (low, low + window.n), strict=True):
             count_on(np.int64(begins), np.int64(window.every), rank)
+        if low < 0:
+            np.maximum(ranks[:, 0], 0, out=ranks[:, 0])
     number, code = (alike(n, end.size) for n in (window.number, view.code[0]))
-    spans = Steady(first, window.n, window.every, end.size)
     rows: PlainRows = view.rows
+    spans = Steady(first, window.n, window.every, end.size, len(rows))
     return [Answers(number, start, end, code, over_rows(plan, rows.rows, spans), True, ranks)]
 
 

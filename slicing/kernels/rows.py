@@ -241,28 +241,33 @@ def cuts_by_rank(bounds, base, origin, every, out):
 
 
 @kernel
-def counted(bounds, base, sizes, n, every, first, last, low):
-    """Windows of ``n`` rows that are complete here, from cells of ``sizes`` rows by group; ``base``: rows evicted
-    before.
+def counted(bounds, base, sizes, since, time, n, every, fewest, first, last, group, start, end, low):
+    """Windows of ``n`` rows that are complete here, from cells of ``sizes`` rows (empty: one) by group; ``base``:
+    rows evicted before. The first windows of a group may have fewer rows, down to ``fewest``: these begin below rank 0.
 
-    A window is not found if a cell lies across its end, as cells may once the window has closed. Returns how many.
+    Each window gets its cells, its group, the times of its first and last row, and, if ``low`` has room, the rank that
+    it begins at. A window is not found if a cell lies across its end, as cells may once the window has closed. Returns
+    how many.
     """
     found = np.int64(0)
     for g in range(bounds.size - 1):
         a = np.int64(bounds[g])
         begin = np.int64(base[g])  # the rank of cell a
-        start = -(-begin // every) * every  # of the next window that may be complete
+        rank = -(-begin // every) * every if begin else fewest - n  # of the next window that may be complete
         after = begin
         for i in range(bounds[g], bounds[g + 1]):
-            after += sizes[i]
-            while start + n < after:
-                start += every
-            if after != start + n:
+            after += sizes[i] if sizes.size else 1
+            while rank + n < after:
+                rank += every
+            if after != rank + n:
                 continue
-            while begin < start:
-                begin += sizes[a]
+            while begin < rank:
+                begin += sizes[a] if sizes.size else 1
                 a += 1
-            first[found], last[found], low[found] = a, i + 1, start
+            first[found], last[found], group[found] = a, i + 1, g
+            start[found], end[found] = since[a], time[i]
+            if low.size:
+                low[found] = rank
             found += 1
-            start += every
+            rank += every
     return found

@@ -199,7 +199,8 @@ class Plan:
                 w.bind_rows,
                 Binding(
                     *(i, self.measure, flags, values, types, keyed),
-                    *(self.since.get(self.names[i]), revises, arrives_in_order, self.idle, self.policy.slice_rows),
+                    *(self.since.get(self.names[i]), revises, arrives_in_order, self.idle),
+                    *(self.policy.ranks, self.policy.slice_rows),
                 ),
             )
             for i, w in of_rows

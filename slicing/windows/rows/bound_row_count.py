@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from slicing.columns.order import order_by, stable_order
+from slicing.columns.arrow_out import room
+from slicing.columns.order import alike, order_by, stable_order
 from slicing.kernels.rows import counted, cuts_by_rank
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import Ints, Mask, read_only
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
 from slicing.windows.rows.bound_rows import BoundRows, Cuts, Fresh, OnAxis
 from slicing.windows.rows.row_table import OF_ALL, OF_KEY, PLACE, RANK, SINCE
@@ -19,9 +20,23 @@ from slicing.windows.rows.row_windows import Binding, by_group, nothing
 Made = TypeVar("Made")
 
 
+class Asked(Protocol):
+    """The windows that a query asks for: of ``n`` rows, one every ``every`` rows. Rows that have fewer before them make
+    a window if these are at least ``fewest`` (with ``every=1``)."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def every(self) -> int: ...
+    @property
+    def partial(self) -> bool: ...
+    @property
+    def fewest(self) -> int: ...
+
+
 class InSteps(NamedTuple):
-    """Windows of one key that lie ``every`` rows apart: the position and the rank of the first one's first row, and the
-    times of the first and the last row of each."""
+    """Windows of one key that lie ``every`` rows apart: the position and the rank of the first one's first row (below 0
+    if rows are missing there), and the times of the first and the last row of each."""
 
     first: int
     rank: int
@@ -35,10 +50,11 @@ class BoundRowCount(BoundRows):
 
     partial: bool
 
-    def __init__(self, n: int, every: int, partial: bool, binding: Binding) -> None:
+    def __init__(self, asked: Asked, binding: Binding) -> None:
         self.number = binding.number
-        self.n, self.every, self.partial = n, every, partial
-        self.closes_at_end = not partial
+        self.n, self.every, self.partial, self.fewest = asked.n, asked.every, asked.partial, asked.fewest
+        self.shows_ranks = binding.ranks
+        self.closes_at_end = not self.partial
         self.notes = binding.added  # the number of rows that were evicted
         self.origin = BEGIN if binding.since is None else binding.since
         self.worth_slices = binding.slice_rows * len(self.edges) <= self.every
@@ -62,19 +78,23 @@ class BoundRowCount(BoundRows):
         rank = self.first_rank(view)
         if rank is None:
             return None
+        short = 0 if rank[0] else self.n - self.fewest  # windows of fewer rows, before those of n rows
         at = -int(rank[0]) % self.every
         time = view.time[at:]
-        count = max((time.size - self.n) // self.every + 1, 0)
-        start, end = (time[row :: self.every][:count] for row in (0, self.n - 1))
-        return InSteps(at, int(rank[0]) + at, start, end)
+        count = max((time.size - self.n + short) // self.every + 1, 0)
+        start, end = (time[row :: self.every][:count] for row in (0, self.n - 1 - short))
+        if short and count:
+            cut = alike(int(time[0]), min(short, count))
+            start = cut if cut.size == count else np.concatenate([cut, start[: count - short]])
+        return InSteps(at - short, int(rank[0]) + at - short, start, end)
 
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
             return nothing()
-        first, last, low = self._whole(view)
         if not self.partial and self.first_rank(view) is not None:
-            start, end = view.fact(SINCE).take(first), view.time.take(last - 1)
-            return Found(None, first, last, view.group.take(first), start, end, end, low, low + self.n, in_order=True)
+            first, last, group, start, end, low = self._once(view, self._find_counted)
+            return Found(None, first, last, group, start, end, end, *self._between(low), in_order=True)
+        first, last, low = self._whole(view)
         order, of, ranks = self._in_order(view)
         whole = first.size
         if self.partial:
@@ -85,7 +105,13 @@ class BoundRowCount(BoundRows):
         start, end = self._span(view, first, last)
         closes = end.copy()
         closes[whole:] = FOREVER
-        return self._found(view, Found(order, first, last, of[first], start, end, closes, low, low + self.n))
+        return self._found(view, Found(order, first, last, of[first], start, end, closes, *self._between(low)))
+
+    def _between(self, low: Ints) -> tuple[Ints | None, Ints | None]:
+        """The ranks that windows begin at and end before, of the ranks that windows of ``n`` rows would begin at."""
+        if not self.shows_ranks:
+            return None, None
+        return low if self.fewest == self.n else np.maximum(low, 0), low + self.n
 
     def _found(self, view: View, found: Found) -> Found:
         """The windows as they are emitted."""
@@ -115,12 +141,13 @@ class BoundRowCount(BoundRows):
         return self._once(view, self._find_order)
 
     def _whole(self, view: View) -> tuple[Ints, Ints, Ints]:
-        """Windows all of whose rows are here: first row, last row + 1 (by rank), and first rank."""
+        """Windows all of whose rows are here: first row, last row + 1 (by rank), and first rank: below 0 if a window
+        has fewer than ``n`` rows."""
         return self._once(view, self._find_whole)
 
     def _completes(self, rank: Ints) -> Mask:
         """Rows that are the last row of a window."""
-        completes: Mask = (rank >= self.n - 1) & ((rank + 1 - self.n) % self.every == 0)
+        completes: Mask = (rank >= self.fewest - 1) & ((rank + 1 - self.n) % self.every == 0)
         return completes
 
     def _next_start(self, settled: Ints) -> Ints:
@@ -130,23 +157,33 @@ class BoundRowCount(BoundRows):
 
     def _more(self, before: Ints, after: Ints, groups: int) -> Mask:
         """Groups that have more whole windows after ``after`` rows than after ``before`` rows."""
-        whole = (np.maximum((ranked - self.n) // self.every, -1) for ranked in (before, after))
+        whole = (np.maximum((ranked - self.fewest) // self.every, -1) for ranked in (before, after))
         return np.broadcast_to(np.less(*whole), groups)
 
     def _find_whole(self, view: View) -> tuple[Ints, Ints, Ints]:
-        base = self.first_rank(view)
-        if base is not None:
-            first, last, low = np.empty((3, len(view.rows)), np.int64)
-            each = np.int64(self.n), np.int64(self.every)
-            found = counted(view.bounds, base, view.rows.sizes, *each, first, last, low)
-            return first[:found], last[:found], low[:found]
+        if self.first_rank(view) is not None:
+            first, last, _, _, _, low = self._once(view, self._find_counted)
+            return first, last, low
         _, of, ranks = self._in_order(view)
         last = np.flatnonzero(self._completes(ranks))
-        last = last[last >= self.n - 1]  # earlier rows end windows whose first rows were evicted
-        first = last - (self.n - 1)
-        full = (of[first] == of[last]) & (ranks[first] == ranks[last] - (self.n - 1))
-        first = first[full]
-        return first, last[full] + 1, ranks[first]
+        before = np.minimum(ranks[last], self.n - 1)
+        here = last >= before  # other rows end windows whose first rows were evicted
+        last, before = last[here], before[here]
+        first = last - before
+        full = (of[first] == of[last]) & (ranks[first] == ranks[last] - before)
+        last = last[full]
+        return first[full], last + 1, ranks[last] + 1 - self.n
+
+    def _find_counted(self, view: View) -> list[Ints]:
+        """If the ranks of rows follow each other: first row, last row + 1, group, times of the first and the last row,
+        and first rank."""
+        cells = view.rows
+        columns = [room(len(cells)) for _ in range(6 if self.shows_ranks else 5)]
+        columns += [] if self.shows_ranks else [room(0)]
+        sizes = np.empty(0, np.int64) if cells.one_each else cells.sizes
+        facts = view.bounds, self.first_rank(view), sizes, read_only(view.fact(SINCE)), read_only(view.time)
+        found = counted(*facts, *np.array([self.n, self.every, self.fewest]), *columns)
+        return [column[:found] for column in columns]
 
     def _span(self, view: View, first: Ints, last: Ints) -> tuple[Ints, Ints]:
         """The times of the first and the last row of each range."""
@@ -160,8 +197,8 @@ class KeyRanks(BoundRowCount):
 
     ranked_by = RANK
 
-    def __init__(self, n: int, every: int, partial: bool, binding: Binding) -> None:
-        super().__init__(n, every, partial, binding)
+    def __init__(self, asked: Asked, binding: Binding) -> None:
+        super().__init__(asked, binding)
         self.tiles = self.n % self.every == 0  # otherwise slices are fused across the ends of windows
         self.wakes = binding.arrives_in_order
         self.needs_rows = None if self.worth_slices else self.needs_rows
@@ -230,8 +267,8 @@ class StreamRanks(BoundRowCount):
     ranked_by = PLACE
     by_key = False
 
-    def __init__(self, n: int, every: int, partial: bool, binding: Binding) -> None:
-        super().__init__(n, every, partial, binding)
+    def __init__(self, asked: Asked, binding: Binding) -> None:
+        super().__init__(asked, binding)
         self.needs_rows = None if self.fits_axis and self.worth_slices else self.needs_rows
 
     def on_axis(self) -> OnAxis | None:
@@ -279,8 +316,8 @@ class KeyArrivals(BoundRowCount):
     wakes = True  # a window whose last row is final may still wait for other rows
     needs_rows = "counts them as they come, which need not be in order of time"
 
-    def __init__(self, n: int, every: int, partial: bool, binding: Binding) -> None:
-        super().__init__(n, every, partial, binding)
+    def __init__(self, asked: Asked, binding: Binding) -> None:
+        super().__init__(asked, binding)
         self.notes = True  # the number of windows that have closed
 
     def needs(self, view: View, h: int) -> Ints:

@@ -27,8 +27,13 @@ class RowCount(RowWindow, Window):
         """Bound as the window ranks rows. If rows arrive in order of time, it ranks by time."""
         by_arrival = self.by_arrival and (binding.added or not binding.arrives_in_order)
         if self.per_key or not binding.keyed:
-            return (KeyArrivals if by_arrival else KeyRanks)(self.n, self.every, self.partial, binding)
-        return (StreamArrivals if by_arrival else StreamRanks)(self.n, self.every, self.partial, binding)
+            return (KeyArrivals if by_arrival else KeyRanks)(self, binding)
+        return (StreamArrivals if by_arrival else StreamRanks)(self, binding)
+
+    @property
+    def fewest(self) -> int:
+        """The fewest rows that make a window."""
+        return self.n
 
 
 @says_arguments

@@ -33,6 +33,7 @@ class Binding(NamedTuple):
     revises: bool  # late rows may change windows that were emitted
     arrives_in_order: bool = False  # rows arrive in the order of (time, sequence, arrival)
     idle: int | None = None
+    ranks: bool = True  # results show the ranks of windows
     slice_rows: int = 2  # slices replace rows if edges of counting windows are on average this many rows apart
 
     @property
