@@ -31,12 +31,9 @@ from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
 from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate, rollup
 from slicing.beside.attach import attach
-from slicing.closing.output import Output
 from slicing.command_line.warm import warm
 from slicing.explain import Explanation, explain
 from slicing.joins.api import join
-from slicing.joins.chain import Chain, chain
-from slicing.joins.distinct import Distinct, DistinctSpec, distinct
 from slicing.joins.features.api import features
 from slicing.joins.features.operator import FeatureOperator
 from slicing.joins.features.output import FeatureOutput
@@ -44,9 +41,9 @@ from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.operator import JoinOperator
 from slicing.joins.output import JoinOutput
 from slicing.joins.spec import JoinSpec
-from slicing.joins.union import Union, union
 from slicing.lifecycle.errors import SnapshotError
 from slicing.operator import Operator
+from slicing.output import Output
 from slicing.query.processing_time import processing_time
 from slicing.query.rollup import rollup_spec
 from slicing.query.spec import Spec
@@ -61,6 +58,9 @@ from slicing.query.triggers import (
     on_punctuation,
 )
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
+from slicing.streams.chain import Chain, chain
+from slicing.streams.distinct import Distinct, DistinctSpec, distinct
+from slicing.streams.union import Union, union
 from slicing.system.mixed import refuse_other
 from slicing.tables.replay import latest, replay
 from slicing.windows.builtin import (

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates.aggregate import Aggregate
-from slicing.closing.output import tables_of
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.arrow_io import gathered, one_piece
 from slicing.columns.dictionaries import unified, whole
@@ -22,6 +21,7 @@ from slicing.columns.sources import batches, is_held
 from slicing.columns.values import plain
 from slicing.columns.wanted import Bounds, Wanted
 from slicing.operator import Operator
+from slicing.output import tables_of
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
 from slicing.query.processing_time import ProcessingTime

@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.closing.fits import check_full
-from slicing.closing.output import Output
 from slicing.closing.results import late_rows, none_late
 from slicing.columns.arrow_io import no_rows, size_of
 from slicing.columns.arrow_out import array_of
@@ -36,6 +35,7 @@ from slicing.lifecycle import snapshot, wire
 from slicing.lifecycle.repartition import earliest, latest, merged_into
 from slicing.lifecycle.state import State, reached_by
 from slicing.operator import Operator
+from slicing.output import Output
 from slicing.push import Pushed
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec

@@ -14,14 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from slicing.closing.output import Output, Stats
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.sources import one_batch
 from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
-from slicing.lifecycle.fired import fired_before_rows
 from slicing.lifecycle.snapshot import NOTHING_YET, BeforeRows
 from slicing.lifecycle.state import State
+from slicing.output import Output, Stats
 from slicing.push import Pushed, advance, fire_by_hand, flush, push
 from slicing.pushes import marked
 from slicing.pushes.max_bytes import within
@@ -37,6 +36,7 @@ from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count
 from slicing.system.turns import TakesTurns, in_the_middle, in_turn
 from slicing.times.measure import plain_moment
+from slicing.triggers.fired import fired_before_rows
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Whole, Window
 from slicing.windows.context_free import ContextFreeWindow

@@ -15,7 +15,7 @@ new ones in place (``State.draft``). ``Operator`` removes these if the push fail
 - Rows in order of a query without keys go straight from columns to cells (``stages.straight``).
 - A push that closes nothing goes into the head of the store, which prepares to take the rows and takes them at the
   commit.
-- So does a push whose triggers report what is in the head (``lifecycle.in_place``).
+- So does a push whose triggers report what is in the head (``triggers.in_place``).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slicing.closing.output import Output
-from slicing.lifecycle import fired
-from slicing.lifecycle.in_place import in_place
 from slicing.lifecycle.state import State, reached_by
+from slicing.output import Output
 from slicing.reducing.batch import Rows
 from slicing.stages.close import UNCHANGED, admit, close, close_and_fire, closes, give_waiting, in_full
 from slicing.stages.collect import collect
 from slicing.stages.output import account, all_windowed, output
 from slicing.stages.read import read
 from slicing.stages.straight import straight
+from slicing.triggers import fired
+from slicing.triggers.in_place import in_place
 from slicing.windows.bounds import BEGIN, END
 
 

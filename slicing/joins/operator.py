@@ -6,7 +6,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from slicing.closing.output import Stats
 from slicing.columns.sources import one_batch
 from slicing.columns.wanted import Wanted
 from slicing.joins.arrivals import timed
@@ -18,6 +17,7 @@ from slicing.joins.state import JoinState, settled
 from slicing.joins.step import Step, Task
 from slicing.joins.two_sided import Counts, Late, TwoSided, no_counts
 from slicing.joins.within import LEFT, RIGHT
+from slicing.output import Stats
 from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.turns import in_turn

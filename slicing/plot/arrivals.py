@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.closing.output import Output
 from slicing.columns.sources import batches
+from slicing.output import Output
 from slicing.plot.shared import COLORS, MOST_MARKS, WIDTH, Chart, altair, ticks_of, timed
 from slicing.times.measure import Measure
 

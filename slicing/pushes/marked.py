@@ -21,7 +21,6 @@ from slicing.columns.typed import column_type
 from slicing.columns.values import NOWHERE, compared, decoded, plain
 from slicing.columns.wanted import Wanted
 from slicing.lifecycle.by_key import ENDED, as_watermarks, home_of, homes, parted, together, without_passed
-from slicing.lifecycle.numbered import numbered
 from slicing.lifecycle.state import State, reached_by
 from slicing.push import Pushed
 from slicing.query.plan import Plan
@@ -33,6 +32,7 @@ from slicing.stages.collect import belong, collect
 from slicing.stages.output import account, output
 from slicing.stages.read import Batch, read
 from slicing.system.arrays import MOST, Ints, Mask
+from slicing.triggers.numbered import numbered
 from slicing.windows.bounds import BEGIN, LIMIT
 
 New = tuple[Ints, Ints]  # codes and their marks

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from slicing.closing.output import Output
 from slicing.lifecycle.state import State
+from slicing.output import Output
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Ordered
 from slicing.reducing.batch import Rows

@@ -22,12 +22,12 @@ from slicing.closing.ways import Closing
 from slicing.columns.values import NOWHERE
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import changed, closed, kept
-from slicing.lifecycle import early, fired
 from slicing.lifecycle.state import State
 from slicing.stages.collect import Arrivals
 from slicing.storage.session_store import SessionStore, store_for
 from slicing.storage.store import Store
 from slicing.system.arrays import Ints
+from slicing.triggers import early, fired
 from slicing.windows.bounds import BEGIN, END, FOREVER
 
 

@@ -10,16 +10,16 @@ import pyarrow as pa
 from slicing.cells.table import Cells
 from slicing.closing import results
 from slicing.closing.answers import Answers
-from slicing.closing.output import Output, Stats
 from slicing.closing.postpone import emitted_rows, held_beside
 from slicing.closing.reach import Reach
 from slicing.columns.values import NOWHERE
-from slicing.lifecycle.numbered import numbered, rows_of
 from slicing.lifecycle.state import State, forget
+from slicing.output import Output, Stats
 from slicing.reducing.batch import Rows
 from slicing.stages.close import UNCHANGED, Changed
 from slicing.stages.read import Batch
 from slicing.system.arrays import Ints, Mask
+from slicing.triggers.numbered import numbered, rows_of
 from slicing.windows.bounds import BEGIN, END
 
 NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "ahead": 0}

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.closing.output import Output, tables_of
 from slicing.columns.arrow_io import together
 from slicing.columns.bits import as_numpy
 from slicing.columns.dictionaries import unified, whole
@@ -21,6 +20,7 @@ from slicing.columns.sources import batches
 from slicing.columns.values import plain, taken
 from slicing.columns.wanted import Wanted
 from slicing.operator import Operator
+from slicing.output import Output, tables_of
 from slicing.query.spec import Spec
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.arrays import Codes, Ints, Mask

@@ -15,7 +15,7 @@ import pytest
 
 import slicing as sl
 from slicing.columns import key_tables
-from slicing.joins import distinct, first_rows
+from slicing.streams import distinct, first_rows
 
 KEYS, START = 1024, 1_700_000_000_000_000_000
 FIRST = sl.Spec("t", {"w": sl.tumbling("10s")}, {"n": sl.count()}, by="k", watermark=sl.manual())

@@ -26,11 +26,11 @@ from slicing.closing import open_runs, row_cuts, run_marks
 from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
-from slicing.lifecycle import early, event_cuts, fired, snapshot
 from slicing.lifecycle.state import reached_by
 from slicing.query.policy import Policy
 from slicing.storage.session_store import SessionStore
 from slicing.storage.store import Store
+from slicing.triggers import early, event_cuts, fired, snapshot
 from slicing.windows.bounds import BEGIN
 
 CASES = int(os.environ.get("SLICING_CASES", "240"))  # of all random tests of this file together

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slicing.closing.output import Stats
+from slicing.output import Stats
 
 
 @dataclass(frozen=True, repr=False)

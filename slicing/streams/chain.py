@@ -9,9 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slicing.closing.output import Output, Stats
 from slicing.columns.dictionaries import widely_indexed
-from slicing.joins.distinct import Distinct, DistinctOutput, DistinctSpec
 from slicing.joins.features.operator import FeatureOperator
 from slicing.joins.features.output import FeatureOutput
 from slicing.joins.features.spec import FeatureSpec
@@ -20,8 +18,10 @@ from slicing.joins.output import JoinOutput
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.joins.spec import JoinSpec
 from slicing.operator import Operator
+from slicing.output import Output, Stats
 from slicing.query.spec import Spec
 from slicing.query.watermark import Manual
+from slicing.streams.distinct import Distinct, DistinctOutput, DistinctSpec
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.measure import Measure
 

@@ -20,13 +20,13 @@ from slicing.closing.open_runs import reported
 from slicing.closing.panes import EARLY, LAST, ON_TIME, Found, Kept, Panes, news_by_push
 from slicing.closing.settle import news
 from slicing.columns.order import distinct
-from slicing.lifecycle.apart import settle
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.processing_time import microseconds
 from slicing.query.spec import Spec
 from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
 from slicing.system.arrays import Ints, Mask
+from slicing.triggers.apart import settle
 from slicing.windows.bounds import BEGIN
 
 FEW = 8  # with news of fewer than an eighth as many cells as there are, these keys are looked at separately

@@ -22,13 +22,13 @@ from slicing.closing.revise import windows_changed
 from slicing.closing.settle import news
 from slicing.closing.ways import Closing
 from slicing.columns.order import distinct
-from slicing.lifecycle import event_cuts, fired
-from slicing.lifecycle.apart import put_apart, settle
 from slicing.lifecycle.state import State
 from slicing.reducing.batch import Rows
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
 from slicing.system.replace import but
+from slicing.triggers import event_cuts, fired
+from slicing.triggers.apart import put_apart, settle
 from slicing.windows.bounds import BEGIN, END
 
 

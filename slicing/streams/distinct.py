@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.builtin import count, first, last, min
-from slicing.closing.output import Output, Stats
 from slicing.columns.arrow_io import no_rows, one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy
@@ -24,11 +23,12 @@ from slicing.columns.frames import check_returns, given_back
 from slicing.columns.names import free, with_reason
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import Columns, in_result_types, not_once
-from slicing.joins.first_rows import FirstRows, key_types
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
+from slicing.output import Output, Stats
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
+from slicing.streams.first_rows import FirstRows, key_types
 from slicing.system.arguments import choice, column_name, column_or_none, says_arguments
 from slicing.system.arrays import Ints
 from slicing.system.turns import TakesTurns, in_turn

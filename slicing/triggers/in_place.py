@@ -17,13 +17,13 @@ from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.closing.panes import EARLY, Panes
 from slicing.columns.order import alike
-from slicing.lifecycle.numbered import together
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.storage.store import Addition, Store
 from slicing.storage.totals import Report
 from slicing.system.replace import but
+from slicing.triggers.numbered import together
 
 
 def in_place(state: State, rows: Rows, cells: Cells, reached: int | None) -> tuple[Addition, Panes] | None:
