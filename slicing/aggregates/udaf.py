@@ -27,7 +27,9 @@ from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, Valu
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
-from slicing.system.user_functions import STATES, Functions, as_it_is, check, described, digest, lift_takes
+from slicing.system.code_text import as_it_is, described, digest
+from slicing.system.user_functions import STATES, Functions
+from slicing.system.user_laws import check, lift_takes
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
 

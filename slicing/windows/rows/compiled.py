@@ -16,7 +16,8 @@ from numba.core.errors import NumbaError
 from slicing.columns.row_values import in_form, number_form
 from slicing.kernels import walk
 from slicing.system.arrays import Array, Ints
-from slicing.system.user_functions import NUMBA_TYPES, described, digest
+from slicing.system.code_text import described, digest
+from slicing.system.user_functions import NUMBA_TYPES
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_view import Context, Opened, View
 
