@@ -25,10 +25,10 @@ from slicing.push import Pushed, advance, fire_by_hand, flush, push
 from slicing.pushes import marked
 from slicing.pushes.max_bytes import within
 from slicing.pushes.wrong_clock import Watch
-from slicing.query.plan import Plan
+from slicing.query.plan import Plan, check_types
 from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec
-from slicing.query.triggers import ByHand
+from slicing.query.spec_checks import by_hand_windows
 from slicing.query.watermark import Punctuated, fitting, waiting
 from slicing.stages.output import NO_ROWS
 from slicing.system.arguments import at_least_one, choice, says_arguments
@@ -101,7 +101,7 @@ class Operator(TakesTurns):
         threads: int = 1,
         combine: str = "auto",
         layout: str = "long",
-        policy: Policy | None = None,
+        policy: Policy = DEFAULT,
     ) -> None:
         if not isinstance(spec, Spec):
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
@@ -114,9 +114,9 @@ class Operator(TakesTurns):
         if max_bytes is not None:
             at_least_one(max_bytes, "max_bytes", ", or None")
         choice(on_full, "on_full", ("error", "late"))
-        if not isinstance(policy, Policy | None):
-            raise TypeError(f"policy must be a slicing.query.policy.Policy, or None; got {policy!r}")
-        self._policy = (DEFAULT if policy is None else policy).with_arguments(**arguments)
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policy must be a slicing.query.policy.Policy; got {policy!r}")
+        self._policy = policy.with_arguments(**arguments)
         checked(self._policy.combine, spec)
         self._carries_marks = isinstance(spec.watermark, Punctuated) and bool(spec.watermark.by)
         if self._carries_marks:
@@ -268,7 +268,7 @@ class Operator(TakesTurns):
         >>> op.fire("w").windows["n"].to_pylist()
         [2]
         """
-        fired = _by_hand(self.spec, names)
+        fired = by_hand_windows(self.spec, names)
         if self._ended:
             raise self._over()
         if self._now is None:
@@ -356,7 +356,8 @@ class Operator(TakesTurns):
 
     def _nothing(self) -> Output:
         """The output before the columns are known."""
-        return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
+        none = pa.table({name: pa.nulls(0) for name in self.spec.result_columns()})
+        return self._shown(Output(none, pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
 
     def _shown(self, out: Output) -> Output:
         """The output in the requested layout."""
@@ -375,7 +376,9 @@ class Operator(TakesTurns):
     def _state(self, state: State | None) -> None:
         if state is not None and (len(state.marks) or state.groups):
             marked.check_policy(self._policy, "an operator whose keys have marks")
-        self._now = state if state is None else state.but(plan=state.plan.run_by(self._policy))
+        if state is not None:
+            state.plan.set_policy(self._policy)
+        self._now = state
         self._by_marks = self._carries_marks or (state is not None and state.marks.code.size > 0)
 
     @in_turn
@@ -463,7 +466,7 @@ class Operator(TakesTurns):
         threads: int = 1,
         combine: str = "auto",
         layout: str = "long",
-        policy: Policy | None = None,
+        policy: Policy = DEFAULT,
     ) -> Operator:
         """The operator that wrote the snapshot. A snapshot of another spec or format, or a damaged one, is refused."""
         arguments: dict[str, Any] = {"combine": combine, "threads": threads, "max_bytes": max_bytes, "on_full": on_full}
@@ -475,7 +478,7 @@ class Operator(TakesTurns):
 
     def _first_state(self, schema: pa.Schema) -> State:
         state = State.fresh(self.spec, schema, policy=self._policy)
-        state.plan.run_by(self._policy)
+        check_types(self._policy.combine, state.plan)
         if self._before_rows.advanced:
             state.watermark = max(fitting(self._before_rows.advanced, partial(_advanced, state.plan)))
         state.fired_at = self._before_rows.fired_at
@@ -483,31 +486,6 @@ class Operator(TakesTurns):
 
 
 _NO_STATE = {"slices": 0, "cells": 0, "kept": 0, "keys": 0, "bytes": 0, "windows": 0}
-
-
-def _no_windows(spec: Spec) -> pa.Table:
-    names = ["window", "window_start", "window_end", *spec.by]
-    names += [*(["rank_start", "rank_end"] if spec.ranks_rows else []), *spec.aggs]
-    names += [] if spec.trigger is None else ["timing"]
-    names += {"final": [], "updates": ["revision"], "parts": ["revision"], "changes": ["op"]}[spec.emit]
-    return pa.table({name: pa.nulls(0) for name in names})
-
-
-def _by_hand(spec: Spec, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The windows that ``fire`` reports."""
-    triggers = {name: spec.trigger_of(name) for name in spec.windows}
-    known = tuple(name for name, trigger in triggers.items() if trigger is not None and ByHand() in trigger.parts())
-    if not known:
-        raise ValueError(f"fire() reports windows with the trigger sl.by_hand(); got trigger={spec.trigger!r}")
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"fire takes the names of windows, as text; got {name!r}")
-        if name not in known:
-            raise ValueError(
-                f"fire({name!r}): there is no window of that name with the trigger sl.by_hand(); there are "
-                f"{', '.join(known)}"
-            )
-    return names or known
 
 
 def _advanced(plan: Plan, watermark: object) -> int:

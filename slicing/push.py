@@ -29,14 +29,14 @@ import pyarrow as pa
 from slicing.lifecycle.state import State, reached_by
 from slicing.output import Output
 from slicing.reducing.batch import Rows
-from slicing.stages.close import UNCHANGED, admit, close, close_and_fire, closes, give_waiting, in_full
+from slicing.stages.close import UNCHANGED, admit, close, close_and_fire, closes, give_waiting, in_full, moved
 from slicing.stages.collect import collect
 from slicing.stages.output import account, all_windowed, output
 from slicing.stages.read import read
 from slicing.stages.straight import straight
 from slicing.triggers import fired
 from slicing.triggers.in_place import in_place
-from slicing.windows.bounds import BEGIN, END
+from slicing.windows.bounds import END
 
 
 class Pushed(NamedTuple):
@@ -76,7 +76,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
             out = output(state, [], change, account(batch, arrivals.late, arrivals.outside), coming=addition.slots)
             return Pushed(state, out, addition.commit, rows)
     if state.store.head is not None:
-        state.store, state.revisions = state.headless()
+        state.fold_head()
     answers, change = close_and_fire(state, reached, admit(state, arrivals))
     if len(state.store.runs) > 1:
         state.store = state.store.settled()
@@ -89,22 +89,15 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
 def advance(before: State, reached: int) -> Pushed:
     """Move the watermark without rows. It never goes back."""
     state = before.draft()
-    reached = max(reached, BEGIN if state.watermark is None else state.watermark)
-    if state.store.head is not None:
-        if not closes(state, reached):  # the head stays as it is
-            state.store.head.check()
-            state.watermark = reached
-            return Pushed(state, output(state, in_full(state, give_waiting(state))))
-        state.store, state.revisions = state.headless()
-        state.store = state.store.settled()
-    answers, change = close_and_fire(state, reached, at_push=False)
+    reached = max(reached, state.passed_time)
+    answers, change = moved(state, reached, at_push=False)
     return Pushed(state, output(state, answers, change))
 
 
 def fire_by_hand(before: State, names: Sequence[str]) -> Pushed:
     """Report the open windows of these names that have news."""
     state = before.draft()
-    state.store, state.revisions = state.headless()
+    state.fold_head()
     panes = fired.fire(state, np.isin(np.array(state.plan.names), names))
     return Pushed(state, output(state, [], UNCHANGED._replace(panes=panes)))
 
@@ -112,6 +105,6 @@ def fire_by_hand(before: State, names: Sequence[str]) -> Pushed:
 def flush(before: State) -> Pushed:
     """Close everything that is still open."""
     state = before.draft()
-    state.store, state.revisions = state.headless()
+    state.fold_head()
     answers, change = close(state, END, flush=True)
     return Pushed(state, output(state, answers, change, all_of_them=True))

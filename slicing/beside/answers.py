@@ -343,9 +343,14 @@ def all_at_once(spec: Spec, **others: Any) -> Spec:
         name: replace(window, fill=False) if getattr(window, "fill", False) else window  # type: ignore[type-var]
         for name, window in spec.windows.items()
     }
-    arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
-    arguments |= {"windows": windows, "aggs": dict(spec.aggs), "watermark": manual()}
-    return Spec(**(arguments | {"allowed_lateness": 0, "emit": "final", "trigger": None} | others))
+    of_a_table: dict[str, Any] = {
+        "windows": windows,
+        "watermark": manual(),
+        "allowed_lateness": 0,
+        "emit": "final",
+        "trigger": None,
+    }
+    return replace(spec, **(of_a_table | others))
 
 
 def _with_time(spec: Spec, batch: pa.RecordBatch, before: int) -> Ints | None:

@@ -115,7 +115,7 @@ class Packed(Cells):
     def end(self) -> Ints:
         if self.one_slice:
             return np.full(self._size, self.slice_ends[0])
-        return np.repeat(self.slice_ends, np.diff(self.slices(), append=self._size))
+        return np.repeat(self.slice_ends, self.slice_sizes())
 
     @property
     def owner(self) -> int:
@@ -148,7 +148,7 @@ class Packed(Cells):
         return self._part(first, self._size - first) if first < self._size else None
 
     def until(self, times: Ints | int) -> Ints:
-        found: Ints = np.append(self.slices(), self._size)[self.slice_ends.searchsorted(times, "right")]
+        found: Ints = self.slice_bounds()[self.slice_ends.searchsorted(times, "right")]
         return found
 
     def _part(self, first: int, size: int) -> Packed:

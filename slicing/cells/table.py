@@ -188,6 +188,14 @@ class Cells:
             self.starts = _starts(self.meta[:, END])
         return self.starts
 
+    def slice_bounds(self) -> Ints:
+        """The first cell of each slice, in order, and the number of cells."""
+        return np.append(self.slices(), len(self))
+
+    def slice_sizes(self) -> Ints:
+        """The number of cells of each slice, in order."""
+        return np.diff(self.slices(), append=len(self))
+
     @property
     def one_slice(self) -> bool:
         """Whether all cells are of one slice. The table must not be empty."""

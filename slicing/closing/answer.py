@@ -64,7 +64,7 @@ def _as_they_are(closing: Closing, quiet: bool) -> Answers | None:
     if not due:
         return Answers.none(plan)
     every = plan.edges.cuts[0].every
-    if keys is not None and size > plan.policy.piece and plan.words:
+    if keys is not None and size > plan.policy.piece and plan.cells_are_words:
         return _many_as_they_are(plan, keys, due, every)
     if keys is None and len(due) > 1:
         end = np.concatenate([cells.meta[:, END] for cells in due])
@@ -74,7 +74,7 @@ def _as_they_are(closing: Closing, quiet: bool) -> Answers | None:
         end, blocks = np.ascontiguousarray(table.meta[:, END]), table.blocks
     if keys is None:
         code = np.zeros(end.size, np.int64)
-        if not plan.words:
+        if not plan.cells_are_words:
             blocks = tuple([Picked.of(block) if isinstance(block, Lists) else block for block in blocks])
     else:
         code = np.ascontiguousarray(table.meta[:, CODE])
@@ -93,7 +93,7 @@ def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: i
     read."""
     codes, parts = [], []
     for cells in due:
-        code, each = np.ascontiguousarray(cells.meta[:, CODE]), np.diff(cells.slices(), append=len(cells))
+        code, each = np.ascontiguousarray(cells.meta[:, CODE]), cells.slice_sizes()
         order = keys.order(code) if each.size == 1 else keys.order_of_groups(code, each)
         codes.append(code.take(order))
         parts.append((cells.blocks, order))

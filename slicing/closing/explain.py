@@ -45,7 +45,8 @@ _UNBOUNDED = (
 
 def facts(spec: Spec, schema: pa.Schema | None, combine: str) -> tuple[tuple[str, str], ...]:
     """The facts of a spec, planned for the schema or, without one, for likely columns."""
-    plan = Plan(spec, likely_schema(spec) if schema is None else schema).run_by(Policy(checked(combine, spec)))
+    plan = Plan(spec, likely_schema(spec) if schema is None else schema)
+    plan.set_policy(Policy(checked(combine, spec)))
     return (
         ("edges", _edges(plan)),
         ("hyper-period", _hyper_period(plan)),

@@ -20,7 +20,8 @@ from slicing.closing.panes import EARLY, LAST, Panes
 from slicing.closing.revise import run_holding
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct
-from slicing.query.plan import ENDLESS, Plan, SessionWindow
+from slicing.query.plan import ENDLESS, Plan
+from slicing.query.routes import SessionWindow
 from slicing.storage.open_sessions import touched
 from slicing.storage.session_store import store_for
 from slicing.storage.store import Store
@@ -129,10 +130,6 @@ def first_end(plan: Plan, reports: Reports) -> int:
     return min(ends)
 
 
-def _sessions(plan: Plan, session: SessionWindow, cells: Cells) -> Chains:
-    return chains(cells, plan.session_gaps[session.level], cells.level % plan.levels <= session.level)
-
-
 def completed(
     plan: Plan, reports: Reports, table: Cells, keys: KeyTable | None, until: int
 ) -> tuple[Reports, list[Panes]]:
@@ -208,3 +205,7 @@ def _rows(found: Runs) -> Ints:
 
 def _store(plan: Plan, cells: Cells) -> Store:
     return replace(store_for(plan), runs=(sorted_cells(cells),) if len(cells) else ())
+
+
+def _sessions(plan: Plan, session: SessionWindow, cells: Cells) -> Chains:
+    return chains(cells, plan.session_gaps[session.level], cells.level % plan.levels <= session.level)

@@ -225,7 +225,7 @@ def _combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> Sequence[Blo
 
 def _places(table: Cells, start: Ints, upto: Ints, code: Ints) -> tuple[Ints, Ints, Cells]:
     """For each key the range of its cells between two times, and the cells in the order that these ranges refer to."""
-    ends, starts = table.slice_ends, np.append(table.slices(), len(table))
+    ends, starts = table.slice_ends, table.slice_bounds()
     if not (code.size and ends.size):
         return np.zeros(code.size, np.int64), np.zeros(code.size, np.int64), table
     low, high = ends.searchsorted((start.min(), upto.max()), "right").tolist()
@@ -271,7 +271,7 @@ def _news(
         window, slot, cut = window[in_pane], slot[in_pane], cut[in_pane]
     new = changes(window, cut)
     pane, at = np.cumsum(new) - 1, np.flatnonzero(new)
-    starts = np.append(cells.slices(), len(cells))
+    starts = cells.slice_bounds()
     each = starts[slot + 1] - starts[slot]
     of = window[at]
     windows = due.type[of], due.start[of], due.end[of], cut[at]
@@ -347,7 +347,7 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
         if cuts is not None:
             panes.append(_panes_of_type(k, cuts, due, ends, after, until))
     type, start, end, cut, low, high = panes[0] if len(panes) == 1 else np.concatenate(panes, axis=1)
-    starts = np.append(cells.slices(), len(cells))
+    starts = cells.slice_bounds()
     if (high == low + 1).all() and cells.a_cell_a_key:  # each pane's news are a slice, sorted by key
         count = starts[high] - starts[low]
         cell = ranges(starts[low], count)

@@ -20,7 +20,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled
 from slicing.columns.keys import KeyTable
 from slicing.columns.lazy import lazy
-from slicing.columns.order import distinct
+from slicing.columns.order import distinct, ranges
 from slicing.kernels.cells import code_ranges
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
@@ -90,19 +90,19 @@ class Postponed:
         whole = plan.fill or not plan.cells.a_cell_a_key  # then all cells are needed to find the windows
         low = BEGIN - 1 if whole else int(self.due.start.min(initial=self.until))
         for run in self.store.runs:
-            ends, starts = run.slice_ends, np.append(run.slices(), len(run))
+            ends, starts = run.slice_ends, run.slice_bounds()
             first = int(np.searchsorted(ends, low, "right"))
             last = ends.size if whole else int(np.searchsorted(ends, self.until, "right"))
             if first < last:
                 yield (run, first, last), run.take(slice(int(starts[first]), int(starts[last])))
 
     def _of_codes(self, run: Cells, first: int, last: int, stop: int | None) -> Cells:
-        starts = np.append(run.slices(), len(run))[first : last + 1]
+        starts = run.slice_bounds()[first : last + 1]
         lower, upper = np.empty((2, last - first), np.int64)
         beyond = np.iinfo(np.int64).max if stop is None else stop
         code_ranges(run.code, starts, np.int64(self.code), np.int64(beyond), lower, upper)
         count = upper - lower
-        return run.take(np.repeat(lower - np.cumsum(count) + count, count) + np.arange(int(count.sum())))
+        return run.take(ranges(lower, count))
 
 
 def emitted(

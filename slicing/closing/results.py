@@ -171,7 +171,7 @@ def late_rows(
     """The input's columns and the reason, in the order in which the rows came. ``late`` counts only rows that have a
     time and are not too far ahead."""
     if not (late.size or null_time.size or ahead.size):
-        return no_rows(with_reason(batch.schema))
+        return none_late(batch.schema)
     aside = np.append(null_time, ahead)
     if aside.size:
         late = np.delete(np.arange(batch.num_rows), aside)[late]

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from slicing.columns.arrow_io import no_rows
-from slicing.columns.arrow_out import array_of, texts
+from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy, present
 from slicing.columns.expressions import Derived
 from slicing.columns.keys import KeyTable
-from slicing.columns.names import free, with_reason
+from slicing.columns.names import free
 from slicing.columns.order import is_sorted
 from slicing.columns.values import NOWHERE, decoded, is_binary, is_text, ordering, plain, taken
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
@@ -126,22 +125,6 @@ def parted(arrived: Timed, by_key: Mask, late: Ints) -> tuple[Timed, Ints]:
 def _without(arrived: Timed, late: Ints) -> Timed:
     kept = np.delete(np.arange(arrived.time.size), late)
     return replace(arrived, batch=taken(arrived.batch, kept), time=arrived.time.take(kept))
-
-
-def late_rows(arrived: Timed, late: Ints) -> pa.Table:
-    """Late rows and rows without a time, in order of arrival, each with the reason."""
-    if not late.size and not arrived.null_time.size:
-        return none_late(arrived.given.schema)
-    with_time = np.delete(np.arange(arrived.given.num_rows), arrived.null_time)
-    rows = np.concatenate([with_time[late], arrived.null_time])
-    order = np.argsort(rows, kind="stable")
-    reason = texts(["late", "null time"]).take(array_of((order >= late.size).astype(np.int64)))
-    batch = taken(arrived.given, rows[order])
-    return pa.Table.from_batches([batch]).append_column(with_reason(batch.schema)[-1], reason)
-
-
-def none_late(schema: pa.Schema) -> pa.Table:
-    return no_rows(with_reason(schema))
 
 
 def common_times(side: SidePlan, time: Ints) -> Ints:

@@ -19,12 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.closing.results import late_rows, none_late
 from slicing.columns.arrow_io import empty, size_of, together
 from slicing.columns.bits import as_numpy
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import taken
-from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, timed
+from slicing.joins.arrivals import Rows, Timed, encoded, judged, timed
 from slicing.joins.features.operator import FeatureOperator
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.spec import FeatureSpec
@@ -191,7 +192,7 @@ class Reader:
         arrived = timed(self._plan, side, one_batch(data))
         in_time, late = judged(side, arrived, self._marks[side.side])
         if late.size or arrived.null_time.size:
-            self._late.append(late_rows(arrived, late))
+            self._late.append(late_rows(arrived.given, arrived.null_time, late))
         if arrived.time.size:
             self._progress = side.policy.observe(self._progress, arrived.seen(side.measure))
         self._counts[name] += arrived.given.num_rows

@@ -15,9 +15,10 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from slicing.closing.results import late_rows, none_late
 from slicing.columns.arrow_io import empty
 from slicing.joins import snapshot
-from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, parted, timed, unfit
+from slicing.joins.arrivals import Rows, Timed, encoded, judged, parted, timed, unfit
 from slicing.joins.by_key import late_by_key, marks_in, marks_of
 from slicing.joins.plan import SidePlan, TwoSidedSpec, TwoSides
 from slicing.joins.sides import UNFIT
@@ -153,7 +154,7 @@ class TwoSided(TakesTurns, Generic[Out]):
             if state.keys is not None and len(state.by_key[side]):
                 by_key = late_by_key(plan, side_plan, state.keys, state.by_key[side], batch)
                 in_time, positions = parted(batch, by_key, positions)
-            late[side] = late_rows(batch, positions)
+            late[side] = late_rows(batch.given, batch.null_time, positions)
             state, rows = self._stored(state, side, in_time)
             tasks.append(Task(side, rows))
             if batch.time.size:

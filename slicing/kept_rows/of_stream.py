@@ -138,8 +138,7 @@ class Stream:
     def beside(self, other: Stream) -> Stream:
         """Add the cells of other keys of the same stream."""
         store = self.store
-        for run in other.store.runs:
-            store = store.add(run)
+        store = store.with_runs(other.store.runs)
         return but(self, store=store)
 
     def _with(self, axis: Axis, rows: Rows) -> Stream:

@@ -9,14 +9,7 @@ from slicing.kernels.holistic import turn
 from slicing.kernels.kernel import helper, kernel
 
 GROUP = 6  # bits of a place in a word of 64 bits
-BITS, IN_WORD, ONE, ALL_BUT_ONE = np.uint64(GROUP), np.uint64(63), np.uint64(1), ~np.uint64(1)
-
-
-@helper
-def lowest(word):
-    """The place of the lowest bit of a word that is not 0: its exponent, as a float."""
-    word = np.int64(word)
-    return (np.float64(word & -word).view(np.int64) >> 52 & 0x7FF) - 1023
+BITS, IN_WORD, ONE = np.uint64(GROUP), np.uint64(63), np.uint64(1)
 
 
 @helper

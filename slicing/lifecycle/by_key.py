@@ -79,8 +79,7 @@ def together(states: Sequence[State]) -> State:
     first = states[0]
     store, rows, filled = first.store, first.rows, first.filled
     for other in states[1:]:
-        for run in other.store.runs:
-            store = store.add(run)
+        store = store.with_runs(other.store.runs)
         rows = rows.beside(other.rows) if first.plan.keeps_rows else rows
         filled = highest_of(filled, other.filled, BEGIN)
     return first.but(store=store, rows=rows, filled=filled, revisions=Revisions.of(state.revisions for state in states))
@@ -91,4 +90,4 @@ def without_passed(plan: Plan, marks: KeyMarks, watermark: int | None) -> KeyMar
     if watermark is None or not len(marks):
         return marks
     ahead = as_watermarks(plan, marks.mark) > watermark
-    return marks if ahead.all() else KeyMarks(marks.code[ahead], marks.mark[ahead])
+    return marks if ahead.all() else marks.taken(ahead)

@@ -49,11 +49,10 @@ from slicing.windows.rows.row_windows import RowWindow
 
 def with_windows(spec: Spec, windows: dict[str, AnyWindow]) -> Spec:
     """The query ``spec`` with ``windows`` in place of its own."""
-    arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
-    arguments |= {"windows": windows, "aggs": dict(spec.aggs)}
-    if isinstance(spec.trigger, FrozenMap):
-        arguments["trigger"] = {name: of for name, of in spec.trigger.items() if name in windows} or None
-    return Spec(**arguments)
+    trigger = spec.trigger
+    if isinstance(trigger, FrozenMap):
+        trigger = FrozenMap({name: of for name, of in trigger.items() if name in windows}) or None
+    return replace(spec, windows=FrozenMap(windows), trigger=trigger)
 
 
 def replanned(state: State, spec: Spec, added: str | None = None) -> State:
@@ -160,8 +159,7 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
         if plan.early.fired_slices.any() or (plan.early.cut and known.judged > BEGIN):
             apart.append(known.but(moved_store))
         else:
-            for run in moved_store.runs:
-                store = store.add(run)
+            store = store.with_runs(moved_store.runs)
     return state.but(
         plan=plan,
         given=given,

@@ -78,8 +78,7 @@ def merged_into(state: State, *groups: Sequence[State]) -> tuple[State, list[Cel
     for group in groups:
         store = store_for(state.plan)
         for other in islice(left, len(group)):
-            for run in other.store.runs:
-                store = store.add(run)
+            store = store.with_runs(other.store.runs)
         found.append(store.consolidated().table() if group else state.plan.no_cells)
     return state, found
 
@@ -123,8 +122,7 @@ def joined(states: Sequence[State]) -> State:
         for run in known_store.runs:
             reported[name] = reported.get(name, store_for(plan)).add(run).consolidated()
     for part in parts:
-        for run in part.store.runs:
-            store = store.add(run)
+        store = store.with_runs(part.store.runs)
         filled = highest_of(filled, part.filled, BEGIN)
     progress = first.progress
     for other in states[1:]:

@@ -78,6 +78,10 @@ class State:
         counted = Revisions(number, start, end, code, count)
         return self.store.whole(), Revisions.of((self.revisions, counted))
 
+    def fold_head(self) -> None:
+        """Make the head of the store a run, with all revisions."""
+        self.store, self.revisions = self.headless()
+
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> State:
         plan = Plan.of(spec, schema, arrival, policy)
@@ -185,6 +189,11 @@ class State:
     def horizon(self) -> int:
         """Windows that end here or before have expired."""
         return BEGIN if self.watermark is None else self.watermark - self.plan.lateness
+
+    @property
+    def passed_time(self) -> int:
+        """The time that the watermark has passed; BEGIN before it has moved."""
+        return BEGIN if self.watermark is None else self.watermark
 
     @property
     def reached(self) -> int | None:

@@ -47,7 +47,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     rows, reached = batch.rows, reached_by(state, upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
-    state.store, state.revisions = state.headless()
+    state.fold_head()
     found = homes(state)
     number = home_of(state, found)[rows.code]
     ended = np.flatnonzero(number < 0)
@@ -69,7 +69,7 @@ def advance(before: State, reached: int | None, given: object) -> Pushed:
     state = before.draft()
     new = _NO_MARKS if given is None else marks_of(state, given)
     reached = later(reached, before.watermark)
-    state.store, state.revisions = state.headless()
+    state.fold_head()
     found = homes(state)
     state, answers, change = _moved(state, found, [UNCHANGED] * len(found), new, reached)
     return Pushed(state, output(state, answers, change))
@@ -78,7 +78,7 @@ def advance(before: State, reached: int | None, given: object) -> Pushed:
 def flush(before: State) -> Pushed:
     """Close everything that is still open."""
     state = before.draft()
-    state.store, state.revisions = state.headless()
+    state.fold_head()
     answers: list[Answers] = []
     found, changed = homes(state), []
     for home in found:
@@ -103,7 +103,7 @@ def _moved(
     parts: dict[int, list[State]] = {}
     for place, home in enumerate(found):
         for until, part in _parts(home, number == place, target):
-            if part is not home and until > _of(part):
+            if part is not home and until > part.passed_time:
                 changed.append(_close(part, until, answers, flush=until == ENDED))
             parts.setdefault(until, []).append(part)
     state = _joined(parts[stream])
@@ -131,16 +131,12 @@ def _close(
 
 def _parts(home: State, of_home: Mask, target: Ints) -> Iterator[tuple[int, State]]:
     """Split a state by the keys' new watermarks. What stays comes last, even if it has no keys."""
-    stays, rest = _of(home), home
+    stays, rest = home.passed_time, home
     alone = {"groups": (), "marks": KeyMarks()}
     for until in distinct(target[of_home & (target != stays)]).tolist():
         part, rest = parted(rest, of_home & (target == until))
         yield until, part.but(**alone)
     yield stays, rest
-
-
-def _of(home: State) -> int:
-    return BEGIN if home.watermark is None else home.watermark
 
 
 def _together(plan: Plan, changes: Sequence[Changed]) -> Changed:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from slicing.closing import results
 from slicing.lifecycle.state import State, forget, reached_by
 from slicing.push import Pushed
-from slicing.stages.close import UNCHANGED, close_and_fire, closes, give_waiting, in_full
+from slicing.stages.close import moved
 from slicing.stages.output import NO_ROWS, Account, output
 from slicing.stages.read import read
 
@@ -42,7 +42,7 @@ def _leaner(before: State, known: int) -> State | None:
     """The state before the push, without keys and values that nothing needs any more: otherwise these wait for so many
     new ones that the limit may never let in. None if all are needed."""
     state = before.as_it_was(known)
-    state.store, state.revisions = state.headless()
+    state.fold_head()
     state.store = state.store.settled()
     if state.keys is not None:
         forget(state, state.keys, few=True)
@@ -60,14 +60,7 @@ def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None
     state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
-    if state.store.head is not None and not closes(state, reached):  # it stays as it is, which takes least memory
-        state.store.head.check()
-        state.watermark, change = reached, UNCHANGED
-        answers = in_full(state, give_waiting(state))
-    else:
-        state.store, state.revisions = state.headless()
-        state.store = state.store.settled()
-        answers, change = close_and_fire(state, reached)
+    answers, change = moved(state, reached)
     refused = np.arange(batch.rows.time.size)
     late = results.late_rows(batch.given, batch.null_time, refused, batch.ahead, "full")
     counts = NO_ROWS | {"rows": batch.given.num_rows, "null_time": batch.null_time.size, "ahead": batch.ahead.size}

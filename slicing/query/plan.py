@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -12,9 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates.changelog import SIGN, Side
-from slicing.cells.blocks import Words, identity, kind_of
-from slicing.cells.combining import AUTO, EAGER
-from slicing.cells.list_kinds import ListKind
+from slicing.cells.blocks import identity
 from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells
 from slicing.columns.arrow_io import no_rows
@@ -22,7 +19,6 @@ from slicing.columns.arrow_out import Names
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.signs import check_signs, signs
-from slicing.columns.squares import SQUARES
 from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import is_plain, result_type
 from slicing.kernels.strategies import STRATEGIES
@@ -32,9 +28,9 @@ from slicing.query.partials import Partials
 from slicing.query.policy import ADDS_UP, DEFAULT, Policy, only_sums, refusal
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import written_in
+from slicing.query.routes import Routes, SessionWindow
 from slicing.query.row_plan import RowPlan
 from slicing.query.spec import Spec
-from slicing.query.triggers import EachPush
 from slicing.query.type_checks import (
     check_flags,
     check_sequence,
@@ -42,7 +38,7 @@ from slicing.query.type_checks import (
     derived_types,
     of_window,
 )
-from slicing.query.watermark import Bounded, Manual, Ordered
+from slicing.query.watermark import Ordered
 from slicing.system.arrays import Ints, Mask
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, Bound, BoundDays
@@ -58,16 +54,7 @@ ENDLESS = (1 << 64) - 1
 Made = TypeVar("Made")
 
 
-@dataclass(frozen=True)
-class SessionWindow:
-    """A session: rows are chained at ``gaps[level]``, and it ends ``gap`` after its last row."""
-
-    window: int
-    level: int
-    gap: int
-
-
-class Plan:
+class Plan(Routes):
     """A spec resolved against the types of its columns."""
 
     def __init__(
@@ -130,16 +117,17 @@ class Plan:
     def of(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> Plan:
         """A plan copied from one that was made before for an equal spec and equal types: 130 -> 12 us, and after other
         work 600 -> 60. A spec remembers its last plan: 12 -> 3."""
-        cached: tuple[pa.Schema, bool, int, Plan] | None = spec.memo.get("plan")
-        if cached is None or cached[1] != arrival or cached[2] != policy.slice_rows or not cached[0].equals(schema):
+        cached: tuple[pa.Schema, bool, tuple[int, bool], Plan] | None = spec.memo.get("plan")
+        bound_by = policy.slice_rows, policy.ranks
+        if cached is None or cached[1] != arrival or cached[2] != bound_by or not cached[0].equals(schema):
             if not all(isinstance(window, Window) for window in spec.windows.values()):  # they may remember something
                 return Plan(spec, schema, arrival, policy=policy)
             try:
                 types = tuple([(name, column_type(schema, name)) for name in spec.columns()])
-                like = _like(spec, arrival, types, policy.slice_rows)
+                like = _like(spec, arrival, types, *bound_by)
             except TypeError:  # to be raised again below, or an argument of an aggregate has no hash
                 return Plan(spec, schema, arrival, policy=policy)
-            spec.memo["plan"] = cached = schema, arrival, policy.slice_rows, like
+            spec.memo["plan"] = cached = schema, arrival, bound_by, like
         return cached[3].another(spec, policy)
 
     def another(self, spec: Spec, policy: Policy) -> Plan:
@@ -226,11 +214,6 @@ class Plan:
         return missed
 
     @lazy
-    def keeps_rows(self) -> bool:
-        """Whether rows are kept one by one, at least until they are final, in addition to or instead of slices."""
-        return bool(self.bound_rows)
-
-    @lazy
     def row_columns(self) -> tuple[str, ...]:
         """The columns that are needed of a row once it is final."""
         feeds = [f.column for lane in self.lanes for f in lane.feeds]
@@ -249,18 +232,6 @@ class Plan:
             mask = pc.equal(found, side.sign)
             columns[side] = mask if side.flag is None else pc.and_(mask, columns[side.flag])
         return columns
-
-    @lazy
-    def exact(self) -> bool:
-        """Whether float sums also carry their rounding errors: for variances, which subtract sums, and for data-driven
-        windows with changes, whose cells are cut anew for each answer."""
-        squares = any(feed.form in SQUARES for lane in self.lanes for feed in lane.feeds)
-        return squares or (self.spec.emit == "changes" and self.keeps_rows)
-
-    @lazy
-    def keeps_slices(self) -> bool:
-        """Whether any window is answered from slices."""
-        return bool(self.timed or self.sessions or self.wholes)
 
     def once(self, name: str, make: Callable[[], Made]) -> Made:
         """A value that is the same for every push of this plan; made at the first call."""
@@ -289,54 +260,10 @@ class Plan:
         """How many window names each type of time windows has."""
         return np.bincount(self.types_of)
 
-    def in_session(self, level: Ints) -> Mask:
-        """Whether a cell of this level belongs to some session."""
-        largest = max((s.level for s in self.sessions), default=-1)
-        return level % self.levels <= largest
-
-    @lazy
-    def adds_up(self) -> bool:
-        """Whether windows are sums of slices' cells: no sessions, no empty windows, only partials of fixed size."""
-        return self.slices_add_up and self.cells.a_cell_a_key
-
-    @lazy
-    def slices_add_up(self) -> bool:
-        """Whether time windows are sums of slices' cells: no empty windows, only partials of fixed size.
-
-        Other windows of the plan do not matter.
-        """
-        return self._of_slices and all(isinstance(kind_of(lane), Words) for lane in self.lanes)
-
-    @lazy
-    def _of_slices(self) -> bool:
-        """Whether time windows are ranges of slices' cells: none is empty."""
-        return bool(self.bounds) and not (self.fill or self.idle is not None)
-
-    @lazy
-    def revises(self) -> bool:
-        """Whether late rows may change windows that were already emitted."""
-        return self.spec.revises
-
-    @lazy
-    def asks_rows(self) -> bool:
-        """Whether rows are looked at one by one at the place of their keys, in addition to or instead of slices."""
-        return self.keeps_rows or self.early.panes_of_rows
-
-    @lazy
-    def patience(self) -> int:
-        """How many ticks a window waits after its end: with final answers the allowed lateness, otherwise 0."""
-        return 0 if self.spec.revises else self.lateness
-
     @lazy
     def delays(self) -> dict[str, int]:
         """The spans of the watermark in ticks."""
         return self.spec.watermark.delays(self.measure)
-
-    @lazy
-    def sets_aside(self) -> bool:
-        """Whether rows too far ahead of the watermark are set aside."""
-        far = getattr(self.spec.watermark, "at_most_ahead", None) is not None
-        return far and not isinstance(self.spec.time, ProcessingTime)
 
     @lazy
     def fitting(self) -> tuple[int, int]:
@@ -350,19 +277,12 @@ class Plan:
     @lazy
     def result_schema(self) -> pa.Schema:
         """The columns of ``out.windows``."""
-        time = self.measure.type
-        fields = [pa.field("window", pa.string()), pa.field("window_start", time), pa.field("window_end", time)]
-        fields += [pa.field(n, result_type(t)) for n, t in zip(self.spec.by, self.key_types, strict=True)]
-        if self.spec.ranks_rows:
-            fields += [pa.field("rank_start", pa.int64()), pa.field("rank_end", pa.int64())]
-        fields += [pa.field(n, a.shown) for n, a in self.aggs.items()]
-        if self.spec.trigger is not None:
-            fields.append(pa.field("timing", pa.string()))
-        if self.spec.emit in ("updates", "parts"):
-            fields.append(pa.field("revision", pa.int64()))
-        if self.spec.emit == "changes":
-            fields.append(pa.field("op", pa.string()))
-        return pa.schema(fields, written_in(self.spec) if self.spec.emit == "parts" else None)
+        spec, time, text, whole = self.spec, self.measure.type, pa.string(), pa.int64()
+        types = [text, time, time, *map(result_type, self.key_types), *([whole, whole] if spec.ranks_rows else [])]
+        types += [agg.shown for agg in self.aggs.values()] + ([] if spec.trigger is None else [text])
+        types += {"final": [], "updates": [whole], "parts": [whole], "changes": [text]}[spec.emit]
+        columns = zip(spec.result_columns(), types, strict=True)
+        return pa.schema(columns, written_in(spec) if spec.emit == "parts" else None)
 
     @lazy
     def coded(self) -> dict[int, pa.DictionaryType]:
@@ -378,128 +298,25 @@ class Plan:
         return Names(self.names)
 
     @lazy
-    def most_windows(self) -> tuple[int, float, int]:
-        """For time windows: at most how many hold a slice, how many end in a tick, and how long they are."""
-        bounds = self.edges.bounds
-        longest = max((b.longest for b in bounds), default=0)
-        return sum(b.overlap for b in bounds), sum(b.per_tick for b in bounds), longest
-
-    @lazy
-    def a_cell_a_slice(self) -> bool:
-        """Whether a slice has only one cell in a run."""
-        return self.cells.a_cell_a_key and not self.spec.by
-
-    @lazy
-    def may_be_windows(self) -> bool:
-        """Whether cells of slices may already be windows: there is only one tumbling type."""
-        known = all(isinstance(kind_of(lane), Words | ListKind) for lane in self.lanes)
-        alone = self._of_slices and self.cells.a_cell_a_key and self.types_of.size == 1
-        return known and alone and self.edges.tumbles
-
-    @lazy
-    def apart(self) -> bool:
-        """Whether mostly no two windows share a cell: there is one type of windows, that does not overlap itself."""
-        return self.may_be_windows or (not self.bounds and len(self.session_gaps) + bool(self.wholes) == 1)
-
-    @lazy
     def no_cells(self) -> Cells:
         return self.cells(np.empty((0, self.cells.words), np.int64), tuple(identity(lane, 0) for lane in self.lanes))
 
-    @lazy
-    def has_head(self) -> bool:
-        """Whether the store may have a head: the query only adds up cells by code, in slots of one width."""
-        plain = bool(self.spec.by) and self.adds_up and self.gapless
-        plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises or self.early.paned)
-        return plain and self.edges.regular_width(0) is not None
-
-    @lazy
-    def reports_head(self) -> bool:
-        """Whether the store may have a head although windows are reported early: those of one tumbling type, at each
-        push or at times."""
-        if not (self.spec.by and self.adds_up and len(self.names) == len(self.bounds) == 1):
-            return False
-        size, every, _ = self.bounds[0].periodic or (0, 1, 0)
-        if size != every or self.keeps_rows or self.ranked or self.lateness or self.spec.op is not None:
-            return False
-        trigger = self.spec.trigger_of(self.names[0])
-        return self.early.cuts[0] is not None or (trigger is not None and trigger.parts() == (EachPush(),))
-
-    @lazy
-    def goes_straight(self) -> bool:
-        """Whether a push of rows in order may go straight from columns to cells (``stages.straight``): the query has no
-        keys, its windows are final when they come, and all edges are at fixed distances."""
-        periodic = self.adds_up and self.gapless and self.edges.periodic and not self.edges.marks
-        if self.spec.by or not (self.words and (periodic or (self.may_be_windows and len(self.names) == 1))):
-            return False
-        late = self.spec.revises or self.early.paned or self.spec.op is not None or self.sets_aside
-        added = self.since or self.agg_since or self.full or self.ranked or self.unlike or self.exact
-        own = type(self.spec.watermark) in (Bounded, Ordered, Manual) and isinstance(self.spec.time, str)
-        return own and not (late or added or self.keeps_rows or self.measure.is_uint64)
-
-    @lazy
-    def tumbles(self) -> bool:
-        """Whether cells are windows of the only type and name."""
-        return self.may_be_windows and len(self.names) == 1
-
-    @lazy
-    def periodic(self) -> tuple[int, int, int]:
-        """The size, step and offset of the only type of windows; zeros if there are several, or they are irregular."""
-        only = self.bounds[0].periodic if len(self.bounds) == 1 else None
-        return only or (0, 0, 0)
-
-    @lazy
-    def knows_rows(self) -> bool:
-        """Whether a kept row is known again by its arrival: in plans whose windows may be emitted again. Elsewhere
-        arrivals only order rows of one time."""
-        return self.spec.revises or self.early.paned
-
-    @property
-    def packs(self) -> bool:
-        """Whether runs that are no longer merged are packed: cells are all words, and a slice has many cells."""
-        return bool(self.spec.by) and self.words and not self.eager
-
-    @lazy
-    def words(self) -> bool:
-        """Whether all parts of a cell are words, and a slice has one cell for each key."""
-        return all([isinstance(lane.kind, int) for lane in self.lanes]) and self.cells.a_cell_a_key
-
-    @property
-    def eager(self) -> bool:
-        """Whether the runs of the store have trees for windows of very many slices."""
-        return self.combine == EAGER or (self.combine == AUTO and self.slides >= self.policy.tree_slides)
-
-    @lazy
-    def slides(self) -> int:
-        """The most slides that a window spans, if windows are sums of slices' cells; otherwise 0."""
-        periodic = [bound.periodic for bound in self.bounds if bound.periodic is not None]
-        return max([size // every for size, every, _ in periodic if self.adds_up], default=0)
-
-    @property
-    def combine(self) -> str:
-        """How slices are combined to windows: ``AUTO``, or the strategy that the operator was given."""
-        return self.policy.combine
-
-    def run_by(self, policy: Policy) -> Plan:
-        """This plan, run by ``policy``. Raises if its strategy does not fit the types of columns."""
+    def set_policy(self, policy: Policy) -> None:
+        """Run by ``policy`` from now on. Raises if its strategy does not fit the types of columns."""
         check_types(policy.combine, self)
         self.policy = policy
         self.memo.pop("ways", None)
-        return self
-
-    @lazy
-    def gapless(self) -> bool:
-        """Whether every time is in at least one window that slices answer."""
-        return bool(self.sessions or self.wholes) or (bool(self.timed) and self.edges.gapless)
 
 
 @lru_cache(64)
-def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...], slice_rows: int) -> Plan:
+def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...], slice_rows: int, ranks: bool) -> Plan:
     """A plan to copy others from, with everything computed that is needed once."""
-    plan = Plan(spec, pa.schema(types), arrival, policy=Policy(slice_rows=slice_rows))
+    plan = Plan(spec, pa.schema(types), arrival, policy=Policy(slice_rows=slice_rows, ranks=ranks))
     for made in plan, plan.partials:
-        for name, attribute in vars(type(made)).items():
-            if isinstance(attribute, lazy):
-                getattr(made, name)
+        for kind in type(made).__mro__:
+            for name, attribute in vars(kind).items():
+                if isinstance(attribute, lazy):
+                    getattr(made, name)
     return plan
 
 

@@ -240,6 +240,13 @@ class Spec:
             self.memo["columns"] = made = tuple(dict.fromkeys(self._read()))
         return made
 
+    def result_columns(self) -> list[str]:
+        """The columns of results, in their order."""
+        names = ["window", "window_start", "window_end", *self.by]
+        names += [*(["rank_start", "rank_end"] if self.ranks_rows else []), *self.aggs]
+        names += [] if self.trigger is None else ["timing"]
+        return names + {"final": [], "updates": ["revision"], "parts": ["revision"], "changes": ["op"]}[self.emit]
+
     def _read(self) -> list[str]:
         names = [self.time] if isinstance(self.time, str) else []
         names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]

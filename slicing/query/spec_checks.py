@@ -8,7 +8,7 @@ from typing import Protocol
 from slicing.aggregates.aggregate import Formula
 from slicing.aggregates.changelog import refusal
 from slicing.query.processing_time import ProcessingTime
-from slicing.query.triggers import AfterCount, AfterShare, Trigger
+from slicing.query.triggers import AfterCount, AfterShare, ByHand, Trigger
 from slicing.query.watermark import Punctuated, Watermark
 from slicing.times.durations import Span, check_alike
 from slicing.windows.builtin import Calendar, Cumulate, Landmark, Session, Whole, Window
@@ -266,3 +266,19 @@ def _check_watermark(spec: Query) -> None:
             f"columns: {', '.join(spec.by) or 'there are none'}"
         )
     check_marks(spec, f"watermark={spec.watermark!r}")
+
+
+def by_hand_windows(spec: Query, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The windows that ``fire`` reports."""
+    known = tuple(name for name, trigger in spec.triggers().items() if ByHand() in trigger.parts())
+    if not known:
+        raise ValueError(f"fire() reports windows with the trigger sl.by_hand(); got trigger={spec.trigger!r}")
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"fire takes the names of windows, as text; got {name!r}")
+        if name not in known:
+            raise ValueError(
+                f"fire({name!r}): there is no window of that name with the trigger sl.by_hand(); there are "
+                f"{', '.join(known)}"
+            )
+    return names or known

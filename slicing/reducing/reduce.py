@@ -93,7 +93,7 @@ def reduce_rows(rows: Rows) -> Cells:
         return _assemble(rows, ends[:, None], np.arange(keys), grid)
     place: Place = Pieces.of(grid) or grid
     turns = plan.policy.turns
-    if place is grid and _of_words(plan) and edges.size * turns * plan.policy.turn_rows <= len(rows):
+    if place is grid and plan.all_words and edges.size * turns * plan.policy.turn_rows <= len(rows):
         cells = _lift(rows, ends[:, None], np.zeros(turns, np.int64), Grid(rows, edges, turns))
         return fused(sorted_cells(cells), plan.lanes, plan.gaps)
     return _assemble(rows, ends[:, None], NO_KEY, place)
@@ -113,7 +113,7 @@ def _in_order(rows: Rows) -> Cells:
     if np.count_nonzero(held) < ends.size:
         ends, runs = ends[held], Segments(runs.first[held], runs.last[held], threads, share)
     apart = threads > 1 and rows.shared and (len(runs.shares) == 1 or not _of_runs(rows))
-    if apart and (_of_words(plan) or ends.size >= plan.policy.thread_lists * threads):
+    if apart and (plan.all_words or ends.size >= plan.policy.thread_lists * threads):
         return _by_parts(rows)
     cells = _lift(rows, ends, np.zeros(ends.size, np.int64), runs)
     if plan.grid:
@@ -130,7 +130,7 @@ def _shared(rows: Rows, ends: Ints, grid: Grid) -> Cells | None:
         some = Pieces.of(grid) if size <= len(rows) and _of_runs(rows) else None
         if some is not None:
             return _assemble(rows, ends[:, None], NO_KEY, some)
-    elif size * (plan.policy.grid_rows if plan.grid else 1) <= len(rows) and len(grid.shares) > 1 and _of_words(plan):
+    elif size * (plan.policy.grid_rows if plan.grid else 1) <= len(rows) and len(grid.shares) > 1 and plan.all_words:
         return _assemble(rows, ends[:, None], np.arange(grid.keys), grid)
     return _by_parts(rows) if _worth_parts(rows, size) else None
 
@@ -139,11 +139,7 @@ def _worth_parts(rows: Rows, cells: int) -> bool:
     """Whether each thread's own cells cost less than they save."""
     policy = rows.plan.policy
     enough = cells * policy.shared_rows <= len(rows) and len(rows) >= policy.thread_rows * rows.threads
-    return enough and _of_words(rows.plan)
-
-
-def _of_words(plan: Plan) -> bool:
-    return all(isinstance(lane.kind, int) for lane in plan.lanes)
+    return enough and rows.plan.all_words
 
 
 def _of_runs(rows: Rows) -> bool:
@@ -196,7 +192,7 @@ def _side_by_side(rows: Rows) -> Cells | None:
     plan, edges, keys, parts = rows.plan, rows.edges, max(rows.codes, 1), rows.parts
     size = edges.size * keys
     most = len(rows) // max(len(parts), plan.policy.grid_rows if plan.grid else 1)
-    if rows.code is None or size > most or not _of_words(plan):
+    if rows.code is None or size > most or not plan.all_words:
         return None
     ends = _slices(plan, edges)[:, None]
     grids = [Grid(part, edges, keys) for part in parts]

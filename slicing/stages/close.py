@@ -115,6 +115,17 @@ def close_and_fire(
     return answers, fire(state, change, at_push) if state.plan.early.fires else change
 
 
+def moved(state: State, reached: int | None, at_push: bool = True) -> tuple[list[Answers], Changed]:
+    """Move the watermark without rows. A head stays as it is if nothing closes, which takes least memory."""
+    if state.store.head is not None and not closes(state, reached):
+        state.store.head.check()
+        state.watermark = reached
+        return in_full(state, give_waiting(state)), UNCHANGED
+    state.fold_head()
+    state.store = state.store.settled()
+    return close_and_fire(state, reached, at_push=at_push)
+
+
 def in_full(state: State, answers: list[Answers]) -> list[Answers]:
     """Drop windows with ``full=True`` that the data does not cover."""
     if not state.plan.full or state.newest is None:

@@ -65,7 +65,7 @@ def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
     """Drop the cells of slices that are in no window by definition. Also returns how many rows are in no window."""
     if plan.gapless:
         return cells, 0
-    held = np.repeat(plan.edges.covers(cells.slice_ends), np.diff(cells.slices(), append=len(cells)))
+    held = np.repeat(plan.edges.covers(cells.slice_ends), cells.slice_sizes())
     return cells.take(held), 0 if plan.keeps_rows else int(cells.rows[~held].sum())
 
 

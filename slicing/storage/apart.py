@@ -28,8 +28,7 @@ class Apart:
 
     def added(self, more: Apart) -> Apart:
         store = self.store
-        for run in more.store.runs:
-            store = store.add(run)
+        store = store.with_runs(more.store.runs)
         return self.but(store)
 
 

@@ -73,7 +73,7 @@ def touched(run: Cells, lasts: Iterable[tuple[int, int]], slices: Iterable[tuple
         whole.with_last(low, high) for low, high in lasts if whole.earliest_last < high and low <= whole.latest_last
     ]
     for low, high in slices:
-        first, last = np.append(whole.slices(), len(whole))[whole.slice_ends.searchsorted((low, high), "right")]
+        first, last = whole.slice_bounds()[whole.slice_ends.searchsorted((low, high), "right")]
         found.append(np.arange(first, last))
     places = np.concatenate(found) if found else NONE
     return whole.code[places if gone is None else places[~gone[places]]]

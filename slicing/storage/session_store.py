@@ -88,7 +88,7 @@ class SessionStore(Store):
         if moved is None and (level == table.level).all():
             return table
         old, lanes, gaps = int(table.until(h)), self.plan.lanes, self.plan.gaps
-        sizes = np.diff(table.slices(), append=len(table))  # slices of the copy below may become one
+        sizes = table.slice_sizes()  # slices of the copy below may become one
         table = table.with_meta(LEVEL, level)
         if moved is not None:
             table.meta[:, END] = np.repeat(moved, sizes)

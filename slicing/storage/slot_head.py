@@ -70,7 +70,7 @@ class SlotHead(Head):
             slot = self.ends.searchsorted(cells.end[:1])
             return cells.code + slot * self.room, slot
         slot = self.ends.searchsorted(cells.slice_ends)
-        return np.repeat(slot * self.room, np.diff(cells.slices(), append=len(cells))) + cells.code, slot
+        return np.repeat(slot * self.room, cells.slice_sizes()) + cells.code, slot
 
 
 def edge_after(plan: Plan, time: int) -> int:

@@ -149,6 +149,13 @@ class Store:
         """Add a run of cells and settle the store."""
         return self.beside(cells).settled()
 
+    def with_runs(self, runs: Iterable[Cells]) -> Store:
+        """Add these runs, one after the other."""
+        store = self
+        for run in runs:
+            store = store.add(run)
+        return store
+
     def beside(self, cells: Cells) -> Store:
         """Add a run of cells as it is."""
         return self.of((*self.runs, cells)) if len(cells) else self
@@ -292,7 +299,7 @@ class Store:
         left = self._joined(table, first[np.cumsum(new) - 1])
         if (first == moved).all():
             return left
-        end = spread(moved, np.append(left.slices(), len(left)))
+        end = spread(moved, left.slice_bounds())
         if left is table:
             return table.with_meta(END, end)
         left.meta[:, END], left.ends = end, moved
@@ -304,7 +311,7 @@ class Store:
         cuts = (ends[1:] == ends[:-1]).nonzero()[0] + 1
         if not cuts.size:
             return table
-        starts = np.append(table.slices(), len(table))
+        starts = table.slice_bounds()
         if cuts.size >= FEW_PIECES:
             return fused(sorted_cells(table.with_meta(END, spread(ends, starts))), self.plan.lanes, self.plan.gaps)
         pieces = []
@@ -320,7 +327,7 @@ class Store:
         """The cells of slices that an open window needs."""
         ends = table.slice_ends
         live = self.plan.edges.lives(ends, h) if self.plan.bounds else np.zeros(ends.size, np.bool_)
-        return np.repeat(live, np.diff(table.slices(), append=len(table)))
+        return np.repeat(live, table.slice_sizes())
 
     def _moved(self, table: Cells, h: int) -> Ints | None:
         """The ends of slices, where those that end by ``h`` end at the next edge that is live. None if none moves."""

@@ -34,7 +34,7 @@ class Tree:
     def __init__(self, lanes: Sequence[Lane], run: Cells, fanout: int, fewest: int) -> None:
         self.fanout = fanout
         self.ends = run.slice_ends
-        self.levels = [(run, np.append(run.slices(), len(run)))]
+        self.levels = [(run, run.slice_bounds())]
         while self.levels[-1][1].size > max(fewest, fanout):
             coarser = _coarser(lanes, *self.levels[-1], fanout)
             if SHRINKS * len(coarser[0]) > len(self.levels[-1][0]):

@@ -37,7 +37,7 @@ def admit(state: State, cells: Cells, changing: Cells, rows: Sequence[Rows]) -> 
     that need not wait."""
     panes = _admit(state, cells, changing)
     if state.plan.early.panes_of_rows:
-        watermark = BEGIN if state.watermark is None else state.watermark
+        watermark = state.passed_time
         state.row_panes, more = row_cuts.arrived(state.plan, state.row_panes, rows, watermark)
         panes += more
     return panes
@@ -46,7 +46,7 @@ def admit(state: State, cells: Cells, changing: Cells, rows: Sequence[Rows]) -> 
 def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     """Put cells into the store or apart from it. Returns the complete windows that late rows change."""
     plan, late = state.plan, []
-    watermark = BEGIN if state.watermark is None else state.watermark
+    watermark = state.passed_time
     if len(changing) and state.watermark is not None and plan.revises:
         late = _late(state, changing)
     if plan.early.fires_runs:
@@ -72,7 +72,7 @@ def _beside(state: State, cells: Cells) -> PushedRuns:
     """The cells for what each push reports of sessions and whole streams: all cells before it, and the new cells
     apart."""
     before = Kept(state.plan, state.store, state.apart).store() if state.apart else state.store
-    return PushedRuns(before, cells, BEGIN if state.watermark is None else state.watermark)
+    return PushedRuns(before, cells, state.passed_time)
 
 
 def _late(state: State, changing: Cells) -> list[Panes]:
@@ -97,7 +97,7 @@ def at_rows(state: State, reached: int, flush: bool) -> list[Panes]:
     """The panes at rows that the watermark passes."""
     if not state.plan.early.panes_of_rows:
         return []
-    after = BEGIN if state.watermark is None else state.watermark
+    after = state.passed_time
     state.row_panes, panes = row_cuts.passed(state.plan, state.row_panes, after, END if flush else reached)
     return panes
 
@@ -129,7 +129,7 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
         state.reported, more = open_runs.completed(plan, state.reported, closing.store.table(), state.keys, until)
         panes += more
     elif plan.early.fires_runs and state.fired and (flush or state.pushed is None):  # no push will take back reports
-        before = PushedRuns(closing.store, plan.no_cells, BEGIN if state.watermark is None else state.watermark)
+        before = PushedRuns(closing.store, plan.no_cells, state.passed_time)
         panes += reported(before, state.keys, None if flush else reached)
     _let_go(state, kept, reached, horizon, flush)
     state.store = but(state.store, runs=(*state.store.runs, *later)) if later else state.store

@@ -27,7 +27,6 @@ from slicing.query.spec import Spec
 from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
 from slicing.system.arrays import Ints, Mask
 from slicing.triggers.apart import settle
-from slicing.windows.bounds import BEGIN
 
 FEW = 8  # with news of fewer than an eighth as many cells as there are, these keys are looked at separately
 
@@ -89,7 +88,7 @@ def fired_before_rows(spec: Spec, fired_at: dict[str, int]) -> dict[str, int]:
 def fire(state: State, windows: Mask) -> list[Panes]:
     """Report the open windows of these numbers that have rows since their triggers last fired."""
     plan, panes, pushed = state.plan, list[Panes](), state.pushed
-    after = BEGIN if state.watermark is None else state.watermark
+    after = state.passed_time
     keeps = plan.early.keeps_reports
     if pushed is not None and not keeps:
         panes, state.pushed = reported(pushed, state.keys, after), None

@@ -40,7 +40,7 @@ def in_place(state: State, rows: Rows, cells: Cells, reached: int | None) -> tup
     if head is not None:
         head = head.taking(rows)
         if head is None:
-            state.store, state.revisions = state.headless()
+            state.fold_head()
         else:
             state.store = but(state.store, head=head)
     store = state.store if state.store.head is not None else _begun(state, rows, end)

@@ -295,7 +295,7 @@ def test_equal_specs_are_planned_once_for_each_of_their_types():
     one, other = (Plan.of(spec(10), schemas[0]) for _ in range(2))
     assert one is not other and one.spec is not other.spec and one.bounds[0] is other.bounds[0]
     assert one.rows.windows[0] is other.rows.windows[0]
-    one.run_by(Policy("prefix difference"))
+    one.set_policy(Policy("prefix difference"))
     assert other.combine == Plan.of(spec(10), schemas[0]).combine == "auto"
     assert Plan.of(spec(10), schemas[1]).bounds[0] is not one.bounds[0]
     assert Plan.of(spec(20), schemas[0]).bounds[0] is not one.bounds[0]

@@ -18,7 +18,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.gathered import Ordered, in_order
 from slicing.closing.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import changes
+from slicing.columns.order import changes, ranges
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage import tree as eager
@@ -92,10 +92,9 @@ def _added_up_at_once(plan: Plan, parts: Sequence[eager.Part], windows: int) -> 
     blocks = tuple(b.identity(lane, windows) for lane in plan.lanes)
     for cells, first, last in parts:
         count = last - first
-        total = int(count.sum())
-        if total:
+        if count.any():
             into = np.repeat(np.arange(windows), count)
-            source = np.repeat(first - np.cumsum(count) + count, count) + np.arange(total)
+            source = ranges(first, count)
             for lane, block, added in zip(plan.lanes, blocks, cells.blocks, strict=True):
                 combine(lane.kind, into, source, block, added)
     return blocks

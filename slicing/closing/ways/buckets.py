@@ -26,7 +26,7 @@ from slicing.cells.combining import AUTO, BUCKETS
 from slicing.closing.answers import Answers
 from slicing.closing.ways.interface import Closing, Offer, Way
 from slicing.columns.keys import ranks_among
-from slicing.columns.order import changes, order_by
+from slicing.columns.order import changes, order_by, ranges
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
@@ -82,8 +82,7 @@ def _combined(closing: Closing, held: Sequence[Ints], order: Ints, new: Mask) ->
 def _members(first: Ints, last: Ints) -> tuple[Ints, Ints]:
     """The windows and the cells of all pairs of a window and one of its cells ``first : last``."""
     count = last - first
-    window = np.repeat(np.arange(first.size), count)
-    return window, np.arange(window.size) + np.repeat(first - np.cumsum(count) + count, count)
+    return np.repeat(np.arange(first.size), count), ranges(first, count)
 
 
 WAY = Way("buckets", can, offer)

@@ -64,7 +64,7 @@ class Closing:
 
     def lie(self, run: Cells) -> Ints:
         """Where the cells of each slice begin in a run, and where the last slice ends."""
-        starts = np.append(run.slices(), len(run))
+        starts = run.slice_bounds()
         if starts.size > self.ends.size:  # the run has all slices
             return starts
         return np.append(starts[np.searchsorted(run.slice_ends, self.ends)], len(run))

@@ -120,7 +120,7 @@ def over_events(spec: FeatureSpec) -> Spec:
 
 def of_fixed_size(aggs: Plan) -> bool:
     """Whether every partial is a few numbers: none holds values, rows or words of a text."""
-    return aggs.combine == AUTO and not aggs.ranked and all(isinstance(lane.kind, int) for lane in aggs.lanes)
+    return aggs.combine == AUTO and not aggs.ranked and aggs.all_words
 
 
 def without_events(agg: Formula) -> pa.Array:
