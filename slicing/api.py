@@ -63,8 +63,7 @@ def aggregate(
         The query. With ``on_null_time="late"`` rows without a time are left out.
     threads
         How many threads share the rows, or answer parts of the time each, and decode files; by default as many as there
-        are cores. Few rows stay on one
-        thread. Results differ only in the last bits of float sums.
+        are cores. Few rows stay on one thread. Results differ only in the last bits of float sums.
     between
         ``(start, end)``: only rows with ``start <= time < end`` count. Either may be None. Instants are given as for
         ``Operator.advance``. Row groups of Parquet files whose statistics lie outside are not read. Rows without a time
@@ -143,9 +142,9 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
     if progress:
         found = counted(found, getattr(data, "num_rows", None))
     closed: list[pa.Table] = []
-    for first in found:  # with all its columns, so that an error can name them
+    first = next(found, None)
+    if first is not None:  # with all its columns, so that an error can name them
         closed.append(operator.push(first).windows)
-        break
     for batch in gathered(found, spec.columns(), policy.gathered_rows):
         closed.append(operator.push(batch).windows)
     closed = [some for some in closed if some.num_rows]  # of rows stamped on arrival, or emitted piece by piece

@@ -44,7 +44,7 @@ from slicing.query.watermark import Progress, check_places
 from slicing.stages.close import admit as admitted
 from slicing.stages.close import close_and_fire
 from slicing.stages.collect import Arrivals, collect
-from slicing.stages.output import Account, output
+from slicing.stages.output import NO_ROWS, Account, output
 from slicing.stages.read import encoded, read, too_far_apart
 from slicing.storage.session_store import store_for
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
@@ -52,7 +52,7 @@ from slicing.windows.bounds import APART
 from slicing.windows.rows.row_windows import RowWindow
 
 _NO_PROGRESS = Progress()
-COUNTS = ("rows", "windowed", "late", "outside", "null_time", "ahead")
+COUNTS = tuple(NO_ROWS)
 
 
 def check(spec: Spec, places: int = 1) -> None:
@@ -303,7 +303,7 @@ def _rows_by_key(state: State, rows: pa.Table, count: int) -> list[bytes]:
 
 
 def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
-    """Divide rows by key into places, as :func:`split` does."""
+    """Divide rows by key into places, as ``repartition.split`` does."""
     if state.keys is None or count == 1:
         return [rows, *[rows.slice(0, 0)] * (count - 1)]
     keys = KeyTable(state.plan.key_types)

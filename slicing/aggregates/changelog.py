@@ -4,8 +4,8 @@
 counts                                a number: rows added less rows retracted (``NET``)
 sums and means, exact                 three words: that number, and the sum added less the sum retracted (``NET_SUM``)
 functions of your own                 rows added and rows retracted, each apart; ``invert`` when a window is answered
-all others                            the values, each with its count (``lists.NETTED``). When a window is answered,
-                                      partials are made from them, as if from rows
+all others                            the values, each with its count (``list_kinds.NETTED``). When a window is
+                                      answered, partials are made from them, as if from rows
 ====================================  =================================================================================
 
 Retractions have no order, so aggregates that depend on the order of rows are refused.

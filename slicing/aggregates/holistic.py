@@ -1,9 +1,10 @@
 """Holistic aggregates: answers that need every value of a window, from values that each slice keeps sorted.
 
-A slice keeps, for each column with such an aggregate, its values sorted and counted (``lists.COUNTED``). ``mode`` also
-keeps the earliest row of each value (``lists.EARLIEST``); ``collect`` keeps rows in order. A window is a range of
-slices, and its answer is computed from their lists (``kernels.holistic``): quantiles by counting rows in buckets,
-distinct and frequent values by counting them as slices enter and leave. Overlapping windows share sorting and counting.
+A slice keeps, for each column with such an aggregate, its values sorted and counted (``list_kinds.COUNTED``). ``mode``
+also keeps the earliest row of each value (``list_kinds.EARLIEST``); ``collect`` keeps rows in order. A window is a
+range of slices, and its answer is computed from their lists (``kernels.holistic``): quantiles by counting rows in
+buckets, distinct and frequent values by counting them as slices enter and leave. Overlapping windows share sorting and
+counting.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """User-defined aggregates: lift, combine and lower as plain Python functions, compiled with the library's loops.
 
 A commutative aggregate keeps one partial for each slice: a count and its states, combined like any other partial
-(``UserWords``). A non-commutative one keeps the rows of a slice in order (``lists.in_order``). Each slice is folded
-when it is needed, and windows combine slices. Where slices overlap in time, the rows of a window are sorted and folded.
+(``UserWords``). A non-commutative one keeps the rows of a slice in order (``list_kinds.in_order``). Each slice is
+folded when it is needed, and windows combine slices. Where slices overlap in time, the rows of a window are sorted and
+folded.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 A pane holds a window's rows before a cut (event-time triggers), or all rows that have come (triggers of pushes). It is
 due only if it has news: a cell that no pane of the window has reported. Every new cell is in one pane of each window
-that holds it. So the panes of a push are its new cells, paired with their windows, grouped by pane and key. ``Kept``
-has all cells, grouped by which triggers have reported them. Ranges of cells are combined as for complete windows.
+that holds it. So the panes of a push are its new cells, paired with their windows, grouped by pane and key.
+``CellsByReport`` has all cells, grouped by which triggers have reported them. Ranges of cells are combined as for
+complete windows.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Panes(NamedTuple):
         return Panes(answers, order, alike(timing, size))
 
 
-class Kept:
+class CellsByReport:
     """All cells, grouped by which triggers have reported them."""
 
     def __init__(self, plan: Plan, main: Store, apart: Sequence[Apart]) -> None:

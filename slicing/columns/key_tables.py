@@ -278,7 +278,7 @@ class ByteTable(Table):
         return self.slots.nbytes + self._heads.nbytes + self.starts.nbytes + self.pool.nbytes
 
 
-def numbered(words: Ints) -> tuple[Codes, Ints]:
+def numbered_by_hash(words: Ints) -> tuple[Codes, Ints]:
     """Each word's number, in order of first appearance, and the word of each number."""
     table = WordTable()
     numbers = table.encode(words, words.size)

@@ -105,7 +105,7 @@ class Quads:
         return self.words.nbytes + self.spilt.nbytes
 
     def partials(self, which: Ints) -> Ints:
-        block = room(which.size, self.width)
+        block = cell_room(which.size, self.width)
         settle(which, self.words, self.spilt, block)
         return block
 
@@ -178,7 +178,7 @@ class Lifted:
                 return self._by_edges(place)
             if self._piecewise and not place.ascend:
                 self._whole()
-            self.block = room(self._size, len(kinds.IDENTITY[kind]))
+            self.block = cell_room(self._size, len(kinds.IDENTITY[kind]))
             if place.threads == 1:
                 self._segments(place.first, place.last, self.block)
             else:
@@ -349,7 +349,7 @@ def tells_edges(plan: Plan, lane: Lane) -> bool:
     return lane.kind in (kinds.FIRST, kinds.LAST) and plan.arrival and plan.spec.sequence is None
 
 
-def room(cells: int, words: int) -> Ints:
+def cell_room(cells: int, words: int) -> Ints:
     """An uninitialised table of cells."""
     return np.empty((cells, words), np.int64) if cells < MANY_ROWS else table_room(cells, words)
 

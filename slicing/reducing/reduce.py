@@ -20,7 +20,7 @@ from slicing.cells.lanes import COUNTS_ALL, Lane
 from slicing.cells.list_kinds import Lifting
 from slicing.cells.table import Cells, fused, merged, sorted_cells
 from slicing.columns.arrow_out import MANY_ROWS, table_room
-from slicing.columns.key_tables import numbered
+from slicing.columns.key_tables import numbered_by_hash
 from slicing.columns.order import begins, distinct, inverse, order_by, sorting
 from slicing.columns.values import NOWHERE, TOP
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows, grid_meta, held_cells
@@ -48,7 +48,7 @@ def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
         some, found = _numbered(cell[first], size)
         return Scattered(np.repeat(some.of_row, np.diff(first, append=cell.size)), None), found
     if size >= 1 << 32:  # too many to sort by counting
-        number, found = numbered(cell)
+        number, found = numbered_by_hash(cell)
         order = np.argsort(found)
         return Scattered(inverse(order)[number], None), found[order]
     if size <= min(EMPTY * cell.size, MOST_PLACES):

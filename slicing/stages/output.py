@@ -11,7 +11,7 @@ from slicing.cells.table import Cells
 from slicing.closing import results
 from slicing.closing.answers import Answers
 from slicing.closing.postpone import emitted_rows, held_beside
-from slicing.closing.reach import Reach
+from slicing.closing.result_progress import ResultProgress
 from slicing.columns.values import NOWHERE
 from slicing.lifecycle.state import State, forget
 from slicing.output import Output, Stats
@@ -98,7 +98,7 @@ def output(
     runs = _open_runs(state) if plan.session_gaps else ()
     takes_back = plan.session_gaps and plan.spec.trigger is not None and plan.spec.emit == "changes"
     shown = [(state.reported, state.row_panes)] if takes_back else ()
-    reach = Reach(plan, reached, runs, shown, filled)
+    reach = ResultProgress(plan, reached, runs, shown, filled)
     return Output(windows, late, Stats(counted.counts | held), watermark, reach)
 
 

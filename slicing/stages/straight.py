@@ -33,7 +33,7 @@ from slicing.lifecycle.state import State, reached_by
 from slicing.query.plan import Plan
 from slicing.query.watermark import Progress
 from slicing.reducing.batch import Rows
-from slicing.reducing.lift import SEGMENTED, reduce_runs, room
+from slicing.reducing.lift import SEGMENTED, cell_room, reduce_runs
 from slicing.reducing.places import shares
 from slicing.stages.close import close
 from slicing.system.arrays import Array, Ints
@@ -50,7 +50,7 @@ class Reduced(NamedTuple):
     read: Callable[[pa.Array], Array] | None
 
 
-class Way(NamedTuple):
+class StraightPlan(NamedTuple):
     """What the straight pushes of a plan have in common."""
 
     lanes: list[Reduced]
@@ -59,13 +59,13 @@ class Way(NamedTuple):
     last: int  # to here
 
     @staticmethod
-    def of(plan: Plan) -> Way | None:
+    def of(plan: Plan) -> StraightPlan | None:
         """None if no push of the plan goes straight."""
         if not plan.goes_straight or not all([_reduces(plan, lane) for lane in plan.lanes]):
             return None
         columns = [str(plan.spec.time), *(feed.column for lane in plan.lanes for feed in lane.feeds)]
         lanes, (first, last) = [_reduced(plan, lane) for lane in plan.lanes], plan.fitting
-        return Way(lanes, list(dict.fromkeys(columns)), max(first, -LIMIT), min(last, LIMIT))
+        return StraightPlan(lanes, list(dict.fromkeys(columns)), max(first, -LIMIT), min(last, LIMIT))
 
 
 def _reduces(plan: Plan, lane: Lane) -> bool:
@@ -91,7 +91,7 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
     """Take rows in order: the state, a draft, goes on with them. Returns the windows that they close, and the rows.
     None if the ordinary stages take the push; the state is then as it was."""
     plan, policy, held, newest = state.plan, state.plan.policy, state.store.runs, state.newest
-    way: Way | None = plan.once("straight", lambda: Way.of(plan))
+    way: StraightPlan | None = plan.once("straight", lambda: StraightPlan.of(plan))
     if way is None or not policy.straight or len(held) > 1 or state.postponed:
         return None
     batch, columns = plan.columns.of(data)
@@ -188,7 +188,7 @@ def _from_rows(state: State, new: New, reached: int) -> list[Answers] | None:
 class New:
     """The rows of a push, cut by edges, and the cells that were held before."""
 
-    way: Way
+    way: StraightPlan
     rows: Rows
     edges: Ints
     bounds: Ints  # the first row of each slice, and the number of rows
@@ -203,7 +203,7 @@ class New:
             some = counts.nonzero()[0]
             edges, first, last, counts = edges[some], first[some], last[some], counts[some]
         at = 0 if held is None else len(held.meta) - self.goes_on  # the place of the first new cell
-        meta = room(at + edges.size, Cells.words)
+        meta = cell_room(at + edges.size, Cells.words)
         meta[at:, END], meta[:, CODE], meta[at:, ROWS] = edges, 0, counts
         if held is not None:
             meta[:at] = held.meta[:at]
@@ -211,7 +211,7 @@ class New:
                 meta[at, ROWS] += held.meta[at, ROWS]
         blocks = []
         for number, lane in enumerate(self.way.lanes):
-            block = room(len(meta), lane.words)
+            block = cell_room(len(meta), lane.words)
             if lane.read is None:
                 block[at:, 0] = counts
             else:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from slicing.cells.table import Cells
-from slicing.closing.panes import Kept
+from slicing.closing.panes import CellsByReport
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart, with_cells
@@ -34,7 +34,7 @@ def _alike(plan: Plan, one: int, other: int) -> bool:
     return not plan.edges.any_between(low, high)
 
 
-def settle(state: State, reached: int, kept: Kept | None = None) -> None:
+def settle(state: State, reached: int, kept: CellsByReport | None = None) -> None:
     """Put into the store what every trigger has reported. ``kept``: all cells, perhaps merged already."""
     plan = state.plan
     left: list[Apart] = []

@@ -17,7 +17,7 @@ from slicing.closing import open_runs, row_cuts
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
 from slicing.closing.open_runs import PushedRuns, reported
-from slicing.closing.panes import EARLY, LAST, LATE, ON_TIME, Kept, Panes
+from slicing.closing.panes import EARLY, LAST, LATE, ON_TIME, CellsByReport, Panes
 from slicing.closing.revise import windows_changed
 from slicing.closing.settle import news
 from slicing.closing.ways import Closing
@@ -71,7 +71,7 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
 def _beside(state: State, cells: Cells) -> PushedRuns:
     """The cells for what each push reports of sessions and whole streams: all cells before it, and the new cells
     apart."""
-    before = Kept(state.plan, state.store, state.apart).store() if state.apart else state.store
+    before = CellsByReport(state.plan, state.store, state.apart).store() if state.apart else state.store
     return PushedRuns(before, cells, state.passed_time)
 
 
@@ -81,7 +81,7 @@ def _late(state: State, changing: Cells) -> list[Panes]:
     assert state.watermark is not None
     codes = distinct(changing.code)
     apart = [known.but(known.store.of_codes(codes)) for known in state.apart]
-    store = Kept(plan, state.store.of_codes(codes), apart).store()
+    store = CellsByReport(plan, state.store.of_codes(codes), apart).store()
     was, now, part = windows_changed(store, state.keys, changing, state.horizon, state.watermark)
     if plan.spec.emit == "parts":
         return [Panes.of(part, 0, LATE)]
@@ -112,7 +112,7 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
         older, newer = state.store.parted(reached)
         if older.runs:  # slices that the watermark has not reached are not read
             state.store, later = older, newer.runs
-    kept = Kept(plan, state.store, state.apart)
+    kept = CellsByReport(plan, state.store, state.apart)
     closing = Closing(plan, kept.store(), state.keys, after, until)
     complete, state.filled = all_windows(closing, state.filled)
     if not kept.apart:
@@ -136,7 +136,7 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     return panes
 
 
-def _complete(state: State, kept: Kept, complete: Answers, after: int, until: int) -> list[Panes]:
+def _complete(state: State, kept: CellsByReport, complete: Answers, after: int, until: int) -> list[Panes]:
     """The complete windows. For windows with triggers only what is new, or also what is replaced, as ``emit`` says."""
     plan, emit = state.plan, state.plan.spec.emit
     if emit == "updates" or plan.spec.trigger is None:
@@ -149,7 +149,7 @@ def _complete(state: State, kept: Kept, complete: Answers, after: int, until: in
     return panes + fired.on_time(state, kept, after, until)
 
 
-def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[Panes]:
+def _replaced(state: State, kept: CellsByReport, complete: Answers, until: int) -> list[Panes]:
     """The last reports of windows that are complete now, to be taken back."""
     plan = state.plan
     type = np.searchsorted(np.array(plan.timed, np.int64), complete.window)
@@ -160,7 +160,7 @@ def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[P
     return panes + fired.replaced(state, kept, complete, type)
 
 
-def _let_go(state: State, kept: Kept, reached: int, horizon: int, flush: bool) -> None:
+def _let_go(state: State, kept: CellsByReport, reached: int, horizon: int, flush: bool) -> None:
     """Drop what no open window needs, and put what every trigger has reported into the store."""
     plan = state.plan
     if flush:

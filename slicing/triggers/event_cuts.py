@@ -14,14 +14,14 @@ import numpy as np
 
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
-from slicing.closing.panes import EARLY, LAST, ON_TIME, Found, Kept, Panes, news_by_time
+from slicing.closing.panes import EARLY, LAST, ON_TIME, CellsByReport, Found, Panes, news_by_time
 from slicing.columns.order import distinct
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
 
-def at_cuts(kept: Kept, after: int, until: int, horizon: int) -> list[Panes]:
+def at_cuts(kept: CellsByReport, after: int, until: int, horizon: int) -> list[Panes]:
     """The panes at the cuts that the watermark passes between ``after`` and ``until``."""
     pieces = [(kept.main.table(), BEGIN), *((kept.table_of(i), known.judged) for i, known in enumerate(kept.apart))]
     panes, passed = list[Panes](), 0
@@ -41,7 +41,7 @@ def _steps(plan: Plan, table: Cells, after: int, until: int) -> list[tuple[int, 
     return list(pairwise(stops))
 
 
-def _of_cuts(kept: Kept, pieces: Sequence[Cells], found: Found, passed: int, horizon: int) -> list[Panes]:
+def _of_cuts(kept: CellsByReport, pieces: Sequence[Cells], found: Found, passed: int, horizon: int) -> list[Panes]:
     """The panes of cuts, which come after ``passed`` other cuts."""
     plan = kept.plan
     places, early = passed + distinct(found.cut).searchsorted(found.cut), found.cut < found.end
@@ -65,7 +65,7 @@ def _of_cuts(kept: Kept, pieces: Sequence[Cells], found: Found, passed: int, hor
     return panes
 
 
-def _stay(kept: Kept, found: Found, horizon: int) -> bool:
+def _stay(kept: CellsByReport, found: Found, horizon: int) -> bool:
     """Whether the cells that are left after the push answer the panes: their windows stay open, and slices are not
     fused across their cuts."""
     if kept.apart or bool((found.end <= horizon).any()):
@@ -73,7 +73,7 @@ def _stay(kept: Kept, found: Found, horizon: int) -> bool:
     return bool((kept.plan.edges.next_live(found.cut - 1, horizon) == found.cut).all())
 
 
-def replaced(kept: Kept, complete: Answers, type: Ints) -> list[Panes]:
+def replaced(kept: CellsByReport, complete: Answers, type: Ints) -> list[Panes]:
     """The last reports of windows that are complete now, to be taken back. ``type``: the type of each window."""
     plan, panes = kept.plan, list[Panes]()
     for k, cuts in enumerate(plan.early.cuts):
@@ -86,7 +86,7 @@ def replaced(kept: Kept, complete: Answers, type: Ints) -> list[Panes]:
     return panes
 
 
-def _were_of(kept: Kept, found: Found, before: Ints) -> list[tuple[Answers, Mask]]:
+def _were_of(kept: CellsByReport, found: Found, before: Ints) -> list[tuple[Answers, Mask]]:
     """The rows that each pane's previous pane, at ``before``, had; and which keys of panes these are.
 
     Rows that came behind a watermark are only in panes of cuts after that watermark.

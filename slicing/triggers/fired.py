@@ -17,7 +17,7 @@ from slicing.cells.table import Cells
 from slicing.closing import open_runs
 from slicing.closing.answers import Answers
 from slicing.closing.open_runs import reported
-from slicing.closing.panes import EARLY, LAST, ON_TIME, Found, Kept, Panes, news_by_push
+from slicing.closing.panes import EARLY, LAST, ON_TIME, CellsByReport, Found, Panes, news_by_push
 from slicing.closing.settle import news
 from slicing.columns.order import distinct
 from slicing.lifecycle.state import State
@@ -41,11 +41,11 @@ class Group(NamedTuple):
         """The windows as a mask of types of windows between edges."""
         return self.windows[np.array(plan.timed, np.int64)]
 
-    def since(self, kept: Kept) -> list[int]:
+    def since(self, kept: CellsByReport) -> list[int]:
         """The cells apart that came after the triggers fired."""
         return [at for at, known in enumerate(kept.apart) if known.epoch > self.fired]
 
-    def before(self, kept: Kept) -> list[int]:
+    def before(self, kept: CellsByReport) -> list[int]:
         """The cells apart that the triggers have reported."""
         return [at for at, known in enumerate(kept.apart) if known.epoch <= self.fired]
 
@@ -95,9 +95,9 @@ def fire(state: State, windows: Mask) -> list[Panes]:
     kept, few = None, None if keeps else _few_with_news(state, windows)
     if few is not None:
         apart = [known.but(known.store.of_codes(few)) for known in state.apart]
-        kept = Kept(plan, state.store.of_codes(few), apart)
+        kept = CellsByReport(plan, state.store.of_codes(few), apart)
     elif keeps or state.apart:
-        kept = Kept(plan, state.store, state.apart)  # which puts all cells together
+        kept = CellsByReport(plan, state.store, state.apart)  # which puts all cells together
     if kept is not None:
         if keeps:
             state.reported, panes = open_runs.fired(plan, state.reported, kept.table(), state.keys, windows, after)
@@ -121,7 +121,7 @@ def _few_with_news(state: State, windows: Mask) -> Ints | None:
     return distinct(np.concatenate(fresh))
 
 
-def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], after: int) -> list[Panes]:
+def _fired(state: State, kept: CellsByReport, group: Group, pieces: Sequence[Cells], after: int) -> list[Panes]:
     """The panes of a group that fires now. ``pieces``: its cells with news."""
     plan, emit = state.plan, state.plan.spec.emit
     found = news_by_push(plan, pieces, group.types(plan), after)
@@ -135,7 +135,7 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
     return [Panes.of(was, 0, EARLY), Panes.of(now, 1, EARLY)]
 
 
-def on_time(state: State, kept: Kept, after: int, until: int) -> list[Panes]:
+def on_time(state: State, kept: CellsByReport, after: int, until: int) -> list[Panes]:
     """The parts of windows that are complete now, of rows that no trigger has reported."""
     plan, panes = state.plan, list[Panes]()
     for group in _groups(state):
@@ -146,7 +146,7 @@ def on_time(state: State, kept: Kept, after: int, until: int) -> list[Panes]:
     return panes
 
 
-def replaced(state: State, kept: Kept, complete: Answers, type: Ints) -> list[Panes]:
+def replaced(state: State, kept: CellsByReport, complete: Answers, type: Ints) -> list[Panes]:
     """The last reports of windows that are complete now, to be taken back. ``type``: the type of each window."""
     plan, panes = state.plan, list[Panes]()
     for group in _groups(state):

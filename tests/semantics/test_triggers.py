@@ -23,7 +23,7 @@ from trigger_oracle import Early, Oracle, Result, Row, SessionOracle, is_mark
 
 import slicing as sl
 from slicing.closing import open_runs, row_cuts, run_marks
-from slicing.closing.panes import Kept
+from slicing.closing.panes import CellsByReport
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
 from slicing.lifecycle.state import reached_by
@@ -419,7 +419,7 @@ def by_the_next_watermark(put: Any) -> Any:
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "a pane judged after the watermark moved": (early, "put_apart", by_the_next_watermark),
     "a row judged by no watermark": (early, "put_apart", behind_nothing),
-    "a row taken back that differs from what was reported": (Kept, "table", as_it_is_now),
+    "a row taken back that differs from what was reported": (CellsByReport, "table", as_it_is_now),
     "a gap in revisions": (Revisions, "numbered", with_a_gap),
     "a pane on time that is lost": (early, "_complete", lambda complete: lambda *args: complete(*args)[:-1]),
     "news told twice over a restart": (

@@ -12,7 +12,7 @@ from slicing.columns.order import alike, order_by, stable_order
 from slicing.kernels.rows import counted, cuts_by_rank
 from slicing.system.arrays import Ints, Mask, read_only
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
-from slicing.windows.rows.bound_rows import BoundRows, Cuts, Fresh, OnAxis
+from slicing.windows.rows.bound_rows import BoundRows, Fresh, OnAxis, SliceCuts
 from slicing.windows.rows.row_table import OF_ALL, OF_KEY, PLACE, RANK, SINCE
 from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, by_group, nothing
@@ -207,9 +207,11 @@ class KeyRanks(BoundRowCount):
     def on_axis(self) -> OnAxis | None:
         return OnAxis(None, self.n, self.every, self.partial) if self.alone and self.fits_axis else None
 
-    def cuts(self, fresh: Fresh) -> Cuts:
+    def cuts(self, fresh: Fresh) -> SliceCuts:
         edges, at = self.edges, np.empty(fresh.time.size, np.int64)
-        return Cuts(at[: cuts_by_rank(fresh.bounds, fresh.base, np.array(edges), np.full(len(edges), self.every), at)])
+        return SliceCuts(
+            at[: cuts_by_rank(fresh.bounds, fresh.base, np.array(edges), np.full(len(edges), self.every), at)]
+        )
 
     def begins(self, view: View) -> Mask:
         begins: Mask = self._ranks(view)[0] % self.every == 0

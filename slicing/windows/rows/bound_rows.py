@@ -29,7 +29,7 @@ class Fresh(NamedTuple):
     flag: Callable[[int], Mask]
 
 
-class Cuts(NamedTuple):
+class SliceCuts(NamedTuple):
     """Where a window cuts rows into slices, with the first row of each group always a cut.
 
     ``of_first`` and ``of_last``: the flags that the window needs of the first and of the last row of a slice."""
@@ -76,9 +76,9 @@ class BoundRows:
         """What it counts over the whole stream, and how windows lie on that axis; None for windows of single keys."""
         return None
 
-    def cuts(self, fresh: Fresh) -> Cuts:
+    def cuts(self, fresh: Fresh) -> SliceCuts:
         """For windows that slice: where windows begin and end."""
-        return Cuts(fresh.bounds[:-1])
+        return SliceCuts(fresh.bounds[:-1])
 
     def begins(self, view: View) -> Mask:
         """For windows that slice: the slices with which a window begins, at least for windows that close later."""

@@ -15,7 +15,7 @@ from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window
 from slicing.windows.decide import Context
-from slicing.windows.rows.bound_rows import BoundRows, Cuts, Fresh, OnAxis
+from slicing.windows.rows.bound_rows import BoundRows, Fresh, OnAxis, SliceCuts
 from slicing.windows.rows.row_table import SINCE
 from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, RowWindow, by_group, flag_column, nothing
@@ -76,21 +76,21 @@ class BoundPunctuation(BoundRows):
 
     @staticmethod
     def of(window: Punctuation, binding: Binding) -> BoundPunctuation:
-        return (KeyMarks if window.per_key or not binding.keyed else StreamMarks)(window, binding)
+        return (KeyPunctuation if window.per_key or not binding.keyed else StreamPunctuation)(window, binding)
 
     def begins(self, view: View) -> Mask:
         return view.flagged(self.flag)
 
-    def cuts(self, fresh: Fresh) -> Cuts:
+    def cuts(self, fresh: Fresh) -> SliceCuts:
         marked = np.flatnonzero(fresh.flag(self.flag))
         at = np.empty(marked.size, np.int64)
         at = at[: alike(fresh.bounds, fresh.time, marked, at)]
         begins, cut = np.zeros((2, fresh.time.size), np.bool_)
         begins[at] = cut[at] = cut[fresh.bounds[:-1]] = True
-        return Cuts(np.flatnonzero(cut), of_first={self.flag: begins})
+        return SliceCuts(np.flatnonzero(cut), of_first={self.flag: begins})
 
 
-class KeyMarks(BoundPunctuation):
+class KeyPunctuation(BoundPunctuation):
     """Windows of each key by the key's own marks."""
 
     def find(self, view: View, until: int) -> Found:
@@ -133,7 +133,7 @@ class KeyMarks(BoundPunctuation):
         return marked
 
 
-class StreamMarks(BoundPunctuation):
+class StreamPunctuation(BoundPunctuation):
     """Windows of all keys by the marks of any key; windows are split by key."""
 
     by_key = False
@@ -239,7 +239,7 @@ class BoundFrame(BoundRows):
         closes = np.where(open_, FOREVER, end)
         return Found(None, first, last, view.group[first], start, end, closes, in_order=True)
 
-    def cuts(self, fresh: Fresh) -> Cuts:
+    def cuts(self, fresh: Fresh) -> SliceCuts:
         """Cut at rows where a frame may begin or end: inside a slice no frame does.
 
         A row that enters can begin a frame unless the row before it entered and did not leave. A row that leaves can
@@ -251,7 +251,7 @@ class BoundFrame(BoundRows):
         after[keys] = leave[keys]
         cut[1:] |= after[:-1]
         cut[keys] = True
-        return Cuts(np.flatnonzero(cut), {self.enter: enter}, {self.leave: leave})
+        return SliceCuts(np.flatnonzero(cut), {self.enter: enter}, {self.leave: leave})
 
     def begins(self, view: View) -> Mask:
         begins = np.zeros(len(view.rows), np.bool_)

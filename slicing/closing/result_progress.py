@@ -31,7 +31,7 @@ def knows_ends(plan: Plan) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class Reach(Mapping[str, Any]):
+class ResultProgress(Mapping[str, Any]):
     """No later result has an earlier ``window_start`` or ``window_end`` than these; None if that is unknown. The values
     are computed on request."""
 
