@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from itertools import chain
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from slicing.kernels.table import (
     place_words,
 )
 from slicing.kernels.text_table import encode_bytes, place_bytes
-from slicing.system.arrays import Array, Codes, Ints, Mask
+from slicing.system.arrays import Array, Codes, Ints, Mask, read_only
 from slicing.system.threads import SHARE, Share, parts, side_by_side
 
 SHORT = 1 << 16  # up to so many ids, slots have two bytes
@@ -62,56 +61,56 @@ class Table:
     ) -> Codes:
         """The ids of ``count`` rows: words, or offsets into ``data``. ``valid`` is given if some rows are null.
 
-        Several ``threads`` look up known values together. One thread then encodes the blocks that have new values, and
-        also the first rows, while many values are new.
+        One thread gives values their ids while many are new. Later, several ``threads`` look up values together, and
+        one thread then encodes the rows whose values are new.
         """
         rows.setflags(write=False)  # as Arrow's buffers are, so that a kernel is compiled once
-        out, first = np.empty(count, np.int32), 0
-        if threads == 1:
+        out = np.empty(count, np.int32)
+        if len(parts(count, threads, how)) == 1:
             self._encode(rows, valid, data, out, slice(0, count))
             return out
-        if len(parts(count, threads, how)) > 1:
-            first = self._begin(rows, valid, data, out, how)
-        share = [slice(first + part.start, first + part.stop) for part in parts(count - first, threads, how)]
-        left = [share]
-        if len(share) > 1:
-            left = side_by_side(lambda part: self._unknown(rows, valid, data, out, part, how), share)
-        for piece in chain(*left):
-            self._encode(rows, valid, data, out, piece)
+        first, size = 0, how.rows * threads
+        while first < count:
+            last = min(first + (how.turn if self._learning else size), count)
+            chunk, known = slice(first, last), self.given
+            if self._learning or (valid is not None and self.null < 0 and not valid[chunk].all()):
+                self._encode(rows, valid, data, out, chunk)
+                new = self.given - known
+            else:
+                new = self._look_up(rows, valid, data, out, chunk, threads, how)
+                size *= 2
+            self._learning = new * how.few_new > last - first
+            first = last
         return out
 
-    def _begin(self, rows: Array, valid: Mask | None, data: Array, out: Codes, how: Share) -> int:
-        """Encode the first rows while many values are new, or all if null has no id yet; return how many."""
-        if valid is not None and self.null < 0:
-            self._encode(rows, valid, data, out, slice(0, out.size))
-            return out.size
-        first, new = 0, how.turn if self._learning else 0
-        while new > how.few_new and first < out.size:
-            known, last = self.given, min(first + how.turn, out.size)
-            self._encode(rows, valid, data, out, slice(first, last))
-            first, new = last, self.given - known
-        self._learning = first == out.size
-        return first
+    def _look_up(
+        self, rows: Array, valid: Mask | None, data: Array, out: Codes, chunk: slice, threads: int, how: Share
+    ) -> int:
+        """Encode a chunk of rows: threads look up values, then one encodes the rows that miss. Returns how many do. If
+        some rows are null, null must have an id."""
 
-    def _unknown(
-        self, rows: Array, valid: Mask | None, data: Array, out: Codes, part: slice, how: Share
-    ) -> list[slice]:
-        """Look up known values; return the blocks with new values, and all the rest after ``most_new`` blocks."""
-        found: list[slice] = []
-        while part.start < part.stop:
-            done, _, stop = self._step(rows, valid, data, out, part, grow=False)
-            if stop == FINISHED:
-                break
-            first = part.start + int(done)
-            self._learning |= len(found) == how.most_new
-            last = part.stop if len(found) == how.most_new else min(first + how.block, part.stop)
-            found.append(slice(first, last))
-            part = slice(last, part.stop)
-        return found
+        def missed(part: slice) -> Ints:
+            some = slice(chunk.start + part.start, chunk.start + part.stop)
+            self._step(rows, valid, data, out, some, grow=False)
+            return some.start + np.flatnonzero(out[some] < 0)
+
+        at = np.concatenate(side_by_side(missed, parts(chunk.stop - chunk.start, threads, how)))
+        if at.size:
+            found, some = np.empty(at.size, np.int32), None
+            if valid is not None:
+                some = valid.take(at)
+                some.setflags(write=valid.flags.writeable)
+            self._encode(*self.picked(rows, some, data, at), found, slice(0, at.size))
+            out[at] = found
+        return at.size
 
     def _encode(self, rows: Array, valid: Mask | None, data: Array, out: Codes, chunk: slice) -> None:
         if valid is not None and self.null < 0:
-            first = chunk.start + int(valid[chunk].argmin())
+            some = valid[chunk]
+            if some.all():
+                self._grow(rows, None, data, out, chunk)
+                return
+            first = chunk.start + int(some.argmin())
             self._grow(rows, None, data, out, slice(chunk.start, first))
             if self.given == self.limit:
                 self.make_room(FINISHED)
@@ -147,7 +146,11 @@ class Table:
         self.shift = np.uint64(65 - len(slots).bit_length())
 
     def step(self, rows: Array, valid: Mask | None, data: Array, out: Codes, grow: bool) -> tuple[int, int, int]:
-        """Returns (rows done, ids given, why it stopped). Without ``grow`` it stops at a new value."""
+        """Returns (rows done, ids given, why it stopped). Without ``grow`` new values get the id -1."""
+        raise NotImplementedError
+
+    def picked(self, rows: Array, valid: Mask | None, data: Array, at: Ints) -> tuple[Array, Mask | None, Array]:
+        """Some of the rows."""
         raise NotImplementedError
 
     def rebuild(self) -> None:
@@ -177,6 +180,9 @@ class WordTable(Table):
             return encode_near(rows, valid, self.null, self._low, self.slots, self._words, self.given, grow, out)
         hashing = self.slots, self.shift, self.multiplier, self.patience
         return encode_words(rows, valid, self.null, *hashing, self._words, self.given, grow, out)
+
+    def picked(self, rows: Array, valid: Mask | None, data: Array, at: Ints) -> tuple[Array, Mask | None, Array]:
+        return read_only(rows.take(at)), valid, data
 
     def make_room(self, stop: int) -> None:
         if stop == OUTSIDE:
@@ -233,6 +239,10 @@ class ByteTable(Table):
         stored = self._heads, self.pool, self.starts, self.given
         return encode_bytes(rows, data, valid, self.null, *hashing, *stored, grow, out)
 
+    def picked(self, rows: Array, valid: Mask | None, data: Array, at: Ints) -> tuple[Array, Mask | None, Array]:
+        ends, texts = _texts(rows, data, at)
+        return read_only(ends.astype(rows.dtype)), valid, read_only(texts)
+
     def make_room(self, stop: int) -> None:
         if stop == NO_BYTES:
             self.pool = longer(self.pool, 2 * self.pool.size)
@@ -249,14 +259,7 @@ class ByteTable(Table):
     def texts(self, ids: Ints) -> tuple[Ints, Array]:
         """The bytes of some values in a row, and the ends of each, from 0. For 20 texts numpy takes 2 us, Arrow 70
         (busy cache)."""
-        first = self.starts.take(ids)
-        length, ends = self.starts.take(ids + 1), np.zeros(ids.size + 1, np.int64)
-        length -= first
-        length.cumsum(out=ends[1:])
-        first -= ends[:-1]
-        at = first.repeat(length)
-        at += np.arange(at.size)
-        return ends, self.pool.take(at)
+        return _texts(self.starts, self.pool, ids)
 
     def sorting_words(self, ids: Ints) -> list[Array] | None:
         """Words that sort some values as their bytes do, least significant first. None if a value is too long."""
@@ -276,6 +279,17 @@ class ByteTable(Table):
     @property
     def nbytes(self) -> int:
         return self.slots.nbytes + self._heads.nbytes + self.starts.nbytes + self.pool.nbytes
+
+
+def _texts(starts: Array, pool: Array, ids: Ints) -> tuple[Ints, Array]:
+    """The bytes of some values in a row, and the ends of each, from 0."""
+    first = starts.take(ids)
+    length, ends = starts.take(ids + 1), np.zeros(ids.size + 1, np.int64)
+    length -= first
+    length.cumsum(out=ends[1:])
+    at = (first - ends[:-1]).repeat(length)
+    at += np.arange(at.size)
+    return ends, pool.take(at)
 
 
 def numbered_by_hash(words: Ints) -> tuple[Codes, Ints]:

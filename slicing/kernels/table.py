@@ -8,7 +8,7 @@ For tables beyond a core's caches, slots and then keys are prefetched: in pushes
 row, 1 M 12 -> 6; it costs 15 % if tables fit.
 
 Both kernels return (rows done, codes given, why they stopped). A stopped block is started again. This is harmless: the
-keys that it added are found.
+keys that it added are found. Without ``grow`` they change nothing and never stop: rows with new keys get the code -1.
 """
 
 import numpy as np
@@ -21,8 +21,8 @@ from slicing.kernels.prefetch import prefetch
 BLOCK = 128  # rows looked at together; 512 need more cache lines at once than a core can load, 1.45 -> 1.3 ns
 AHEAD = 512  # rows ahead that are prefetched from memory
 LINE, PLACES = 8, 16  # rows in a cache line: words, places
-# why a kernel stopped: no codes, no pool bytes, too many steps, a new key was not allowed, no slot
-FINISHED, FULL, NO_BYTES, CROWDED, NEW, OUTSIDE = range(6)
+# why a kernel stopped: no codes, no pool bytes, too many steps, no slot
+FINISHED, FULL, NO_BYTES, CROWDED, OUTSIDE = range(5)
 FAR_SLOTS = 1 << 19  # larger tables are prefetched
 MIX = u64(0x9E3779B97F4A7C15)
 
@@ -97,11 +97,12 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
             while slots[slot] != 0 and keys[u64(slots[slot])] != word[i]:
                 slot = (slot + u64(1)) & mask
                 steps += 1
+            if not grow:
+                code[i] = slots[slot] - 1
+                continue
             if steps > patience:
                 return start, given, CROWDED
             if slots[slot] == 0:
-                if not grow:
-                    return start, given, NEW
                 if given == keys.size - 1:
                     return start, given, FULL
                 given += 1
@@ -133,14 +134,12 @@ def encode_near(words, valid, null, low, slots, keys, given, grow, out):
             lowest = min(lowest, code[i])
         if lowest == 0:
             continue
-        for i in range(code.size):
+        for i in range(code.size if grow else 0):
             if code[i] < 0:
                 slot = u64(word[i] - low)
                 if slot >= last:
                     return start, given, OUTSIDE
                 if slots[slot] == 0:
-                    if not grow:
-                        return start, given, NEW
                     if given == keys.size - 1:
                         return start, given, FULL
                     given += 1

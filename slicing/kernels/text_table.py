@@ -14,7 +14,7 @@ from slicing.kernels.guard import inside
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
-from slicing.kernels.table import CROWDED, FAR_SLOTS, FINISHED, FULL, MIX, NEW, NO_BYTES, PLACES
+from slicing.kernels.table import CROWDED, FAR_SLOTS, FINISHED, FULL, MIX, NO_BYTES, PLACES
 from slicing.kernels.text import PIECE, alike, keep, weigh
 
 LONG = PIECE - 1  # longer values are read in pieces
@@ -59,11 +59,12 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
             at, length = np.int64(offset[i]), np.int64(offset[i + u64(1)]) - np.int64(offset[i])
             mine = head + i * u64(PIECE)
             slot, steps = _walk(slots, homes[i] >> shift, heads, pool, starts, mine, text + u64(at), length)
+            if not grow:
+                code[i] = slots[slot] - 1
+                continue
             if steps > patience:
                 return start, given, CROWDED
             if slots[slot] == 0:
-                if not grow:
-                    return start, given, NEW
                 if given == starts.size - 1:
                     return start, given, FULL
                 begin = starts[given]

@@ -19,7 +19,7 @@ import slicing as sl
 import slicing.api
 import slicing.system.threads
 from slicing.api import all_windows
-from slicing.columns.key_tables import WordTable
+from slicing.columns.key_tables import ByteTable, WordTable
 from slicing.query.policy import Policy
 from slicing.reducing.places import shares
 from slicing.system.threads import Share
@@ -173,13 +173,24 @@ def test_calls_for_any_number_of_parts_share_threads() -> None:
     assert waiting() - before == 13
 
 
-def test_codes_are_those_of_one_thread() -> None:
+@pytest.mark.parametrize("spread", [1, 10**12], ids=["near", "far"])
+@pytest.mark.parametrize("nulls", [False, True])
+def test_codes_are_those_of_one_thread(spread: int, nulls: bool) -> None:
     rng = np.random.default_rng(3)
-    one, many = WordTable(), WordTable()
-    for largest in (5, 5, 5, 2000, 2000, 2002):
-        words = rng.integers(0, largest, 4000) * 10**12
-        assert np.array_equal(many.encode(words, words.size, threads=3, how=SMALL), one.encode(words, words.size))
-    assert many.given == one.given
+    one, many, texts, shared = WordTable(), WordTable(), ByteTable(), ByteTable()
+    for largest in (5, 5, 5, 2000, 2000, 2002, 4000):
+        words = rng.integers(0, largest, 4000) * spread
+        valid = rng.random(words.size) < 0.99 if nulls else None
+        told = one.encode(words, words.size, valid)
+        assert np.array_equal(many.encode(words, words.size, valid, threads=3, how=SMALL), told)
+        values = pa.array([b"x" * int(word % 40) + str(word).encode() for word in words], pa.large_binary())
+        offsets, data = np.frombuffer(values.buffers()[1], np.int64), np.frombuffer(values.buffers()[2], np.uint8)
+        assert np.array_equal(texts.encode(offsets, words.size, valid, data), told)
+        assert np.array_equal(shared.encode(offsets, words.size, valid, data, threads=3, how=SMALL), told)
+    assert many.given == one.given == shared.given == texts.given
+    assert np.array_equal(many.keys[: many.given], one.keys[: one.given])
+    ids = np.arange(texts.given)
+    assert all(np.array_equal(a, b) for a, b in zip(shared.texts(ids), texts.texts(ids), strict=True))
 
 
 @pytest.mark.parametrize(

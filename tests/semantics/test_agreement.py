@@ -190,7 +190,7 @@ FEW_ROWS |= {
     "threads": 3,
     "thread_rows": 1,
     "thread_lists": 1,
-    "share": Share(rows=2, turn=2, few_new=1, most_new=1, block=2),
+    "share": Share(rows=2, turn=2, few_new=1),
 }
 
 
