@@ -204,7 +204,7 @@ class ByHand:
     """A load's query, its tasks run here one after the other."""
 
     def __init__(self, load: Load, folder: str) -> None:
-        from spark_udfs.stages import Job
+        from spark_udfs.jobs import Job
         from spark_udfs.state import Files
 
         self.load, self.rng, self.batch, self.now = load, np.random.default_rng(1), 0, BEGIN
@@ -225,7 +225,7 @@ class ByHand:
 
     def run(self, seconds: float) -> Sizes:
         """A batch, and what it took."""
-        from spark_udfs import stages
+        from spark_udfs import jobs, stages
         from spark_udfs.progress import Step
 
         rows, readers = self.rows(seconds), self.load.readers
@@ -241,7 +241,7 @@ class ByHand:
             begun = time.process_time()
             given = list(stages.merge(self.job, arrived, Step("q", self.batch, place)))
             places += time.process_time() - begun
-            state += given[-1].column(stages.STATS)[-1].as_py()["state_bytes"]
+            state += given[-1].column(jobs.STATS)[-1].as_py()["state_bytes"]
             windows += sum(batch.num_rows for batch in given) - 1
         self.batch += 1
         return Sizes(read, places, sum(batch.column(1).nbytes for batch in sent), state, windows)

@@ -18,10 +18,11 @@ from slicing.system.filesystems import absolute
 from spark_udfs import in_spark, plans, stages
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
+from spark_udfs.jobs import Job
 from spark_udfs.native import check_plan, native_windows, refuse_arguments
 from spark_udfs.policy import IN_SPARK
 from spark_udfs.progress import watch
-from spark_udfs.stages import PACKED, Job, errors_as_rows
+from spark_udfs.stages import PACKED, errors_as_rows
 from spark_udfs.types import check_types, spark_schema, type_of
 
 

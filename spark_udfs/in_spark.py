@@ -25,8 +25,9 @@ from slicing import SnapshotError, Spec
 from slicing.system.bundles import table_bytes, table_of, unbundled
 from slicing.system.sealed import SealError, content_of, header_of
 from spark_udfs.engines import engine
+from spark_udfs.jobs import Query, Taken, results_schema
 from spark_udfs.progress import Step
-from spark_udfs.stages import Batches, Query, Taken, entered, errors_as_rows, results_schema, settle
+from spark_udfs.stages import Batches, entered, errors_as_rows, settle
 from spark_udfs.state import FORMAT, HELD, MAGIC, Files, Owner, StateError
 from spark_udfs.types import spark_schema
 

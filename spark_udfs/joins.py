@@ -21,10 +21,11 @@ from spark_udfs import plans
 from spark_udfs.engines import JOINS
 from spark_udfs.files import FileRows, Reading, read
 from spark_udfs.held import HOLD_BYTES
+from spark_udfs.jobs import Answered, sent
 from spark_udfs.placed import by_place
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by, watch
-from spark_udfs.stages import PACKED, Answered, errors_as_rows, gathered, sent, settle, to_places
+from spark_udfs.stages import PACKED, errors_as_rows, gathered, settle, to_places
 from spark_udfs.state import Files
 from spark_udfs.types import check_types, spark_schema, type_of
 

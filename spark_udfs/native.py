@@ -25,8 +25,8 @@ from slicing.query.watermark import Bounded
 from slicing.times.durations import Duration
 from slicing.windows.builtin import Session, Sliding, Tumbling
 from spark_udfs import in_spark
+from spark_udfs.jobs import Job
 from spark_udfs.plans import check_names, numbered
-from spark_udfs.stages import Job
 from spark_udfs.types import spark_schema
 
 PLANS = ("slices", "native")

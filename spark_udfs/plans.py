@@ -17,8 +17,9 @@ from spark_udfs import in_spark, stages
 from spark_udfs.engines import AnySpec
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
+from spark_udfs.jobs import STATS, Query, results_schema
 from spark_udfs.placed import by_place
-from spark_udfs.stages import STATS, Query, errors_as_rows, results_schema
+from spark_udfs.stages import errors_as_rows
 from spark_udfs.state import Files
 from spark_udfs.types import arrow_schema, check_path, spark_schema, type_of
 

@@ -1,6 +1,12 @@
-"""The two functions that run in Python workers: rows to partial aggregates, partial aggregates to state and windows.
+"""The functions that run in Python workers.
 
-Both are plain functions of record batches, so that tests run them without Spark: they only need a ``Step``.
+| function | what it does |
+| --- | --- |
+| ``collect`` | the first stage: rows to partial aggregates, by place |
+| ``merge`` | the second stage: partial aggregates to state and windows |
+| ``drain`` | the results that are still open in a state |
+
+They are plain functions of record batches: tests run them without Spark. A stage of a stream needs only its ``Step``.
 """
 
 from __future__ import annotations
@@ -9,201 +15,32 @@ import gc
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.cloudpickle import dumps, loads
 
-from slicing import Operator, Output, Spec
-from slicing.closing.wide import widened
-from slicing.columns.arrow_io import no_rows, together
+from slicing.columns.arrow_io import together
 from slicing.columns.arrow_out import array_of, binaries
-from slicing.exchange import Collector, admit, packed, start, state_of
-from spark_udfs.engines import WINDOWS, engine
-from spark_udfs.files import Reading, read
+from slicing.exchange import Collector, packed
+from spark_udfs.engines import engine
+from spark_udfs.files import read
+from spark_udfs.jobs import STATS, Answered, Job, Query, Storage, Taken, check_bytes, results_schema, stats_type
 from spark_udfs.late import check_late, write_late
 from spark_udfs.moves import going_on
-from spark_udfs.policy import DEFAULT, Policy
+from spark_udfs.policy import Policy
 from spark_udfs.progress import Step, judged_by
-from spark_udfs.state import Files, Place, StateError
+from spark_udfs.state import Place, StateError
 from spark_udfs.types import conformed
 
 LIVELY = 10_000  # garbage collection visits so many Python objects in about a millisecond
-STATS = "__slicing_stats"
-COUNTED = WINDOWS.counted  # summed over all places
-LARGEST = ("largest_cells", "restore_ms", "publish_ms", "lag_ms")  # of the place that has the most
 
 PACKED = pa.schema([pa.field("place", pa.int32()), pa.field("slices", pa.binary()), pa.field("error", pa.string())])
 Batches = Iterable[pa.RecordBatch]
-Taken = tuple[dict[str, Any] | None, Any, bool]  # a version's header, its operator, whether this worker held it
-
-
-class Storage(Protocol):
-    """Where one place keeps its state. A batch takes the state once and puts it back once."""
-
-    def taken(self, job: Query) -> Taken:
-        """The state after the previous batch. The batch may change the operator."""
-
-    def put(self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query) -> int:
-        """Store the operator (``size`` bytes) as the state after this batch, which admitted the blobs. Returns how many
-        bytes the state takes."""
-
-
-class Answered(NamedTuple):
-    """The results of a batch in one place."""
-
-    rows: pa.Table
-    late: Mapping[str, pa.Table]  # by the folder under ``late_path`` to which they are written
-    counts: Mapping[str, Any]
-    reached: list[pa.Array]  # the watermarks to report, one value each
-
-
-class Query(Protocol):
-    """What the second stage needs to know of a query; sent to the workers with each function."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def spec(self) -> Any: ...
-    @property
-    def partitions(self) -> int: ...
-    @property
-    def files(self) -> Files | None:
-        """None for a batch query, which keeps no state."""
-
-    @property
-    def late_path(self) -> str | None: ...
-    @property
-    def prompt(self) -> bool:
-        """Whether a batch closes what its own rows complete."""
-
-    @property
-    def max_bytes(self) -> int | None:
-        """The most bytes that a partition may hold."""
-
-    @property
-    def policy(self) -> Policy: ...
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def counted(self) -> tuple[str, ...]:
-        """The counts that are summed over all places."""
-
-    @property
-    def largest(self) -> tuple[str, ...]:
-        """The figures of which the largest place is reported."""
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """The watermarks that are reported."""
-
-    def rows_schema(self) -> pa.Schema:
-        """The columns of the result."""
-
-    def time_type(self) -> pa.DataType:
-        """The type of watermarks."""
-
-    def fresh(self) -> Any:
-        """An operator before the first batch."""
-
-    def check(self, operator: Any) -> None:
-        """Raise for a state of rows with other columns."""
-
-    def whole(self, blobs: list[bytes], place: int) -> pa.Table:
-        """The answer of one place to a batch query."""
-
-    def rest(self, operator: Any) -> pa.Table:
-        """The results that are still open at the end of the stream."""
-
-    def answered(self, out: Any, operator: Any) -> Answered:
-        """The results of a batch, from an operator's output."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What both functions need to know of a ``window_aggregate``."""
-
-    spec: Spec
-    schema: pa.Schema
-    partitions: int
-    files: Files | None = None
-    late_path: str | None = None
-    reading: Reading | None = None  # of files that workers read themselves
-    prompt: bool = True
-    wide: bool = False  # one row for each key and window end
-    max_bytes: int | None = None  # the most bytes that a partition may hold
-    policy: Policy = DEFAULT
-
-    counted = COUNTED
-    largest = LARGEST
-    marks = ("watermark",)
-
-    @property
-    def name(self) -> str:
-        return "windows" if self.files is None else self.files.name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return sent(self)
-
-    def rows_schema(self) -> pa.Schema:
-        return self._laid_out(no_rows(state_of(self.fresh()).plan.result_schema)).schema
-
-    def time_type(self) -> pa.DataType:
-        return state_of(self.fresh()).plan.measure.type
-
-    def fresh(self) -> Operator:
-        return start(self.spec, self.schema)
-
-    def check(self, operator: Operator) -> None:
-        state_of(operator).plan.columns.check(self.schema)
-
-    def whole(self, blobs: list[bytes], place: int) -> pa.Table:
-        operator = self.fresh()
-        check_bytes(self, admit(operator, blobs).stats, place)
-        return self.rest(operator)
-
-    def rest(self, operator: Operator) -> pa.Table:
-        return self._laid_out(operator.flush().windows)
-
-    def answered(self, out: Output, operator: Operator) -> Answered:
-        plan, watermark = state_of(operator).plan, state_of(operator).watermark
-        reached = plan.measure.array(np.array([watermark or 0]), np.array([watermark is None]))
-        counts = {**out.stats, "largest_cells": out.stats["cells"]}
-        return Answered(self._laid_out(out.windows), {"": out.late}, counts, [reached])
-
-    def _laid_out(self, windows: pa.Table) -> pa.Table:
-        """Windows in the layout of the query; all windows of a key are in one place."""
-        return widened(windows, self.spec) if self.wide else windows
-
-
-def sent(job: Any) -> tuple[Any, ...]:
-    """How a job is pickled."""
-    values = tuple(getattr(job, field.name) for field in fields(job))
-    return _job, (type(job), dumps(values))  # type: ignore[no-untyped-call]
-
-
-@lru_cache(8)
-def _job(kind: type[Any], pickled: bytes) -> Any:
-    """The job, shared by all tasks of a worker: its spec is checked and users' functions are compiled only once."""
-    return kind(*loads(pickled))
-
-
-def results_schema(job: Query) -> pa.Schema:
-    """The columns of the result; for a stream, with the accounting of each partition as a last row."""
-    schema = job.rows_schema()
-    return schema if job.files is None else schema.append(pa.field(STATS, stats_type(job)))
-
-
-def stats_type(job: Query) -> pa.DataType:
-    numbers = ((name, pa.int64()) for name in (*job.counted, *job.largest))
-    time = job.time_type()
-    return pa.struct([*numbers, *((mark, time) for mark in job.marks), ("error", pa.string())])
 
 
 def settle() -> None:
@@ -348,17 +185,6 @@ def entered(job: Query, storage: Storage, blobs: list[bytes], step: Step) -> pa.
         "publish_ms": round((time.perf_counter() - merged) * 1e3),
     }
     return _with_stats(job, out, figures)
-
-
-def check_bytes(job: Query, stats: Mapping[str, Any], partition: int) -> None:
-    """Stop the query before it publishes a state that is larger than ``max_bytes``."""
-    size = stats["bytes"]
-    if job.max_bytes is not None and size > job.max_bytes:
-        raise StateError(
-            f"partition {partition} would hold {size} bytes after this batch, and max_bytes is {job.max_bytes}; the "
-            "state is as it was before the batch, which Spark repeats with the same rows. Start the query with a "
-            "larger max_bytes, or with more partitions (rescale)"
-        )
 
 
 def _placed(job: Query, step: Step, places: set[int]) -> Step:

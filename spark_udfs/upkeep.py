@@ -27,9 +27,9 @@ from spark_udfs import moves, plans, stages
 from spark_udfs.engines import AnySpec, engine
 from spark_udfs.features import FEATURED, FeatureJob
 from spark_udfs.files import FileRows
+from spark_udfs.jobs import Job, Query
 from spark_udfs.joins import JOINED, JoinJob, with_schemas
 from spark_udfs.placed import by_place
-from spark_udfs.stages import Job, Query
 from spark_udfs.state import Files, Place, StateError
 from spark_udfs.types import check_path, check_session, spark_schema, type_of
 

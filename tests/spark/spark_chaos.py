@@ -161,12 +161,12 @@ def warm(query: str) -> None:
     if query != "windows":
         undisturbed_join(SPECS[query], [[0], [1]], [[0], [1]])
         return
-    from spark_udfs import stages
+    from spark_udfs import jobs, stages
     from spark_udfs.progress import Step
     from spark_udfs.state import Files
 
     with tempfile.TemporaryDirectory() as folder:
-        job = stages.Job(SPEC, readings(0).schema, 1, Files(folder, "windows", 1, SPEC.fingerprint()))
+        job = jobs.Job(SPEC, readings(0).schema, 1, Files(folder, "windows", 1, SPEC.fingerprint()))
         for batch in range(3):
             sent = list(stages.collect(job, readings(batch).to_batches(), Step("q", batch, 0)))
             list(stages.merge(job, sent, Step("q", batch, 0)))

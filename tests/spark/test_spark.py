@@ -49,9 +49,9 @@ from spark_udfs import (
     window_join,
 )
 from spark_udfs.files import Csv, Reading, read
+from spark_udfs.jobs import STATS
 from spark_udfs.local import session
 from spark_udfs.placed import by_hash, by_place
-from spark_udfs.stages import STATS
 
 SECOND = 1_000_000
 SPEC = sl.Spec(

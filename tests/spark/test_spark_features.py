@@ -24,7 +24,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
 
-from spark_udfs import drain, joins, stages, window_features
+from spark_udfs import drain, jobs, joins, stages, window_features
 from spark_udfs.features import FeatureJob
 from spark_udfs.joins import answer, collect_left, collect_right, with_schemas
 from spark_udfs.local import session
@@ -102,8 +102,8 @@ def test_a_batch_is_a_push_whatever_the_places_and_readers(case: int, tmp_path: 
             arrived = [b.filter(pc.equal(b.column(0), p)) for b in sent]
             found += stages.merge(query, arrived, Step("q", batch, p))
         answers = pa.Table.from_batches(found)
-        stats = answers[stages.STATS].drop_null().to_pylist()
-        assert plain(answers.filter(answers[stages.STATS].is_null()).drop_columns([stages.STATS])) == plain(out.rows)
+        stats = answers[jobs.STATS].drop_null().to_pylist()
+        assert plain(answers.filter(answers[jobs.STATS].is_null()).drop_columns([jobs.STATS])) == plain(out.rows)
         for name in ("labels", "events", "answered", "late_labels", "late_events", "waiting"):
             assert sum(s[name] for s in stats) == out.stats[name]
         late["labels"].append(out.late_labels)

@@ -29,6 +29,7 @@ from spark_udfs import (
     StateError,
     change,
     drain,
+    jobs,
     peek,
     read_files,
     rescale,
@@ -96,11 +97,11 @@ def run(job: JoinJob, batch: int, left: pa.Table, right: pa.Table, query: str = 
 
 
 def found(table: pa.Table) -> pa.Table:
-    return table.filter(table[stages.STATS].is_null()).drop_columns([stages.STATS])
+    return table.filter(table[jobs.STATS].is_null()).drop_columns([jobs.STATS])
 
 
 def told(table: pa.Table) -> dict[str, int]:
-    stats = table[stages.STATS].drop_null().to_pylist()
+    stats = table[jobs.STATS].drop_null().to_pylist()
     return {n: sum(s[n] for s in stats) for n in ("left", "right", "joined", "late_left", "late_right", "null_time")}
 
 

@@ -17,8 +17,8 @@ from test_spark_state import SPEC, all_windows, drained, forget, job, place, res
 
 from slicing.system.filesystems import filesystem
 from spark_udfs import state
+from spark_udfs.jobs import Job
 from spark_udfs.policy import Policy
-from spark_udfs.stages import Job
 from spark_udfs.state import Files, StateError
 
 PLACES = 2

@@ -29,12 +29,12 @@ from slicing.columns.arrow_io import together
 from slicing.exchange import COUNTS
 from slicing.system.filesystems import filesystem, listed
 from slicing.system.sealed import _checksum_of_many as checksum
-from spark_udfs import files, plans, stages, state, upkeep
+from spark_udfs import files, jobs, plans, stages, state, upkeep
 from spark_udfs.engines import WINDOWS
 from spark_udfs.in_spark import InSpark
+from spark_udfs.jobs import Job
 from spark_udfs.policy import Policy
 from spark_udfs.progress import Step
-from spark_udfs.stages import Job
 from spark_udfs.state import Files, Owner, Place, StateError
 from spark_udfs.types import conformed, given_schema
 
@@ -94,14 +94,14 @@ def same(one: pa.Table, other: pa.Table) -> bool:
     """Windows and counts; what a batch took is its own."""
 
     def counted(table: pa.Table) -> list[dict]:
-        told = table[stages.STATS].drop_null().to_pylist()
-        return [{n: row[n] for n in (*stages.COUNTED, "watermark") if n not in ("held", "cold")} for row in told]
+        told = table[jobs.STATS].drop_null().to_pylist()
+        return [{n: row[n] for n in (*jobs.COUNTED, "watermark") if n not in ("held", "cold")} for row in told]
 
     return windows(one) == windows(other) and counted(one) == counted(other)
 
 
 def windows(table: pa.Table) -> list[dict]:
-    plain = table.filter(table[stages.STATS].is_null()).drop_columns([stages.STATS])
+    plain = table.filter(table[jobs.STATS].is_null()).drop_columns([jobs.STATS])
     return sorted(plain.to_pylist(), key=repr)
 
 
@@ -196,7 +196,7 @@ def test_prompt_batches_are_pushes_of_one_operator(tmp_path: Path) -> None:
     for batch in range(6):
         out, found = operator.push(rows(batch)), run(query, batch, rows(batch))
         assert windows(found) == sorted(out.windows.to_pylist(), key=repr)
-        stats = found[stages.STATS].drop_null().to_pylist()
+        stats = found[jobs.STATS].drop_null().to_pylist()
         assert {n: sum(s[n] for s in stats) for n in COUNTS} == {n: out.stats[n] for n in COUNTS}
         assert {s["watermark"] for s in stats} == {out.watermark}
         total, late = total + out.windows.num_rows, late + out.late.num_rows
@@ -224,7 +224,7 @@ def seconds_pushed(path: Path, prompt: bool) -> Callable[..., tuple[list, int]]:
         ts = pa.array([s * SECOND for s in seconds], pa.int64()).cast(SCHEMA[0].type)
         data = pa.RecordBatch.from_arrays([ts, *(pa.nulls(len(ts), f.type) for f in list(SCHEMA)[1:])], schema=SCHEMA)
         table = run(one, batch, data, readers=1)
-        stats = table[stages.STATS].drop_null()[0].as_py()
+        stats = table[jobs.STATS].drop_null()[0].as_py()
         return [(w["window_end"].second, w["n"]) for w in windows(table)], stats["late"]
 
     return push
@@ -270,7 +270,7 @@ def test_late_rows_are_in_one_file_a_batch_and_partition(tmp_path: Path) -> None
     counted = 0
     for batch in range(5):
         for _ in range(2):
-            stats = run(query, batch, rows(batch))[stages.STATS].drop_null().to_pylist()
+            stats = run(query, batch, rows(batch))[jobs.STATS].drop_null().to_pylist()
         counted += sum(s["late"] for s in stats)
         assert sum(s["rows"] for s in stats) == 60
     late = pq.read_table(tmp_path / "late")
@@ -305,7 +305,7 @@ def test_queries_may_share_a_place_for_late_rows(tmp_path: Path) -> None:
     for query in ("one", "other"):
         asked = job(tmp_path / query, late_path=str(tmp_path / "late"))
         for batch in range(4):
-            stats = run(asked, batch, rows(batch), query=query)[stages.STATS].drop_null().to_pylist()
+            stats = run(asked, batch, rows(batch), query=query)[jobs.STATS].drop_null().to_pylist()
             counted += sum(s["late"] for s in stats)
     assert pq.read_table(tmp_path / "late").num_rows == counted > 2
 
@@ -331,7 +331,7 @@ def test_null_times_may_become_late_rows_of_a_query_that_they_have_stopped(tmp_p
     lenient = sl.Spec(**fields | {"windows": dict(SPEC.windows), "aggs": dict(SPEC.aggs)})
     change(str(tmp_path), SPEC, lenient, 3, to="lenient")
     files = Files(str(tmp_path), "lenient", 3, lenient.fingerprint())
-    stats = run(replace(job(tmp_path, spec=lenient), files=files), 1, nulls)[stages.STATS].drop_null().to_pylist()
+    stats = run(replace(job(tmp_path, spec=lenient), files=files), 1, nulls)[jobs.STATS].drop_null().to_pylist()
     assert sum(s["null_time"] for s in stats) == 60
 
 
@@ -641,7 +641,7 @@ def test_a_worker_goes_on_from_what_it_holds(tmp_path: Path, monkeypatch: pytest
     loaded = type(WINDOWS).loaded
     monkeypatch.setattr(type(WINDOWS), "loaded", lambda *args: read.append(args) or loaded(*args))
     for batch in range(12):
-        told += run(query, batch, rows(batch))[stages.STATS].drop_null().to_pylist()
+        told += run(query, batch, rows(batch))[jobs.STATS].drop_null().to_pylist()
     assert read == []
     assert [(one["held"], one["cold"]) for one in told] == [(0, 0), *[(1, 0)] * 11]
     assert all(one["largest_cells"] == one["cells"] for one in told)
@@ -745,7 +745,7 @@ def test_a_state_in_sparks_store_gives_what_files_give(tmp_path: Path, spec: sl.
             state.HELD.clear()
         before = [[list(slot.kept) for slot in kept] for kept in slots]
         found = run_in_spark(stored, batch, rows(batch), slots)
-        held = sum(row["held"] for row in found[stages.STATS].drop_null().to_pylist())
+        held = sum(row["held"] for row in found[jobs.STATS].drop_null().to_pylist())
         assert held == (0 if batch == 0 or batch % 3 == 2 else 3)
         assert told(found) == told(expected)
         if batch % 4 == 1:
@@ -772,8 +772,8 @@ def test_a_state_in_sparks_store_gives_what_files_give(tmp_path: Path, spec: sl.
 
 def told(table: pa.Table) -> tuple[list[dict], dict[str, int], Any]:
     """Windows, what is counted but for how the state lies, in all places, and the watermark."""
-    names = [n for n in stages.COUNTED if n not in ("held", "cold", "state_bytes")]
-    places = table[stages.STATS].drop_null().to_pylist()
+    names = [n for n in jobs.COUNTED if n not in ("held", "cold", "state_bytes")]
+    places = table[jobs.STATS].drop_null().to_pylist()
     return windows(table), {n: sum(row[n] for row in places) for n in names}, places[0]["watermark"]
 
 
@@ -784,7 +784,7 @@ def test_partials_stay_packed_until_they_are_needed(tmp_path: Path, spec: sl.Spe
     for batch in range(12):
         found, pushed = run(query, batch, rows(batch)), never_read.push(rows(batch))
         assert windows(found) == sorted(pushed.windows.to_pylist(), key=repr)
-        told = found[stages.STATS].drop_null()[0].as_py()
+        told = found[jobs.STATS].drop_null()[0].as_py()
         operator = restored(query, 0, batch, spec)
         tables = exchange.state_of(operator).store.runs
         unread += sum(isinstance(table, Unread) and table.unread for table in tables)
@@ -833,7 +833,7 @@ def answers(query: Job, batches: range, held: list[tuple[int, int]]) -> list[lis
     found = []
     for batch in batches:
         table = run(query, batch, rows(batch))
-        told = table[stages.STATS].drop_null().to_pylist()
+        told = table[jobs.STATS].drop_null().to_pylist()
         held.append((sum(one["held"] for one in told), sum(one["cold"] for one in told)))
         found.append(windows(table))
     return found
