@@ -205,7 +205,7 @@ class ByHand:
 
     def __init__(self, load: Load, folder: str) -> None:
         from spark_udfs.jobs import Job
-        from spark_udfs.state import Files
+        from spark_udfs.versions import Files
 
         self.load, self.rng, self.batch, self.now = load, np.random.default_rng(1), 0, BEGIN
         spec = spec_of(load)

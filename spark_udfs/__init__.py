@@ -6,8 +6,8 @@ from spark_udfs.files import FileRows, read_files
 from spark_udfs.joins import window_join
 from spark_udfs.log import BatchLog
 from spark_udfs.native import explain
-from spark_udfs.state import StateError
 from spark_udfs.upkeep import change, drain, peek, rescale
+from spark_udfs.versions import StateError
 
 __all__ = [
     "BatchLog",

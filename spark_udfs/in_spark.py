@@ -28,8 +28,9 @@ from spark_udfs.engines import engine
 from spark_udfs.jobs import Query, Taken, results_schema
 from spark_udfs.progress import Step
 from spark_udfs.stages import Batches, entered, errors_as_rows, settle
-from spark_udfs.state import FORMAT, HELD, MAGIC, Files, Owner, StateError
+from spark_udfs.state import HELD
 from spark_udfs.types import spark_schema
+from spark_udfs.versions import FORMAT, MAGIC, Files, Owner, StateError
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

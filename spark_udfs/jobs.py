@@ -22,7 +22,7 @@ from slicing.exchange import admit, start, state_of
 from spark_udfs.engines import WINDOWS
 from spark_udfs.files import Reading
 from spark_udfs.policy import DEFAULT, Policy
-from spark_udfs.state import Files, StateError
+from spark_udfs.versions import Files, StateError
 
 STATS = "__slicing_stats"
 COUNTED = WINDOWS.counted  # summed over all places

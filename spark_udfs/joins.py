@@ -26,8 +26,8 @@ from spark_udfs.placed import by_place
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by, watch
 from spark_udfs.stages import PACKED, errors_as_rows, gathered, settle, to_places
-from spark_udfs.state import Files
 from spark_udfs.types import check_types, spark_schema, type_of
+from spark_udfs.versions import Files
 
 JOINED = "joined"
 PIECES = pa.schema([pa.field("place", pa.int32()), pa.field("piece", pa.int32()), pa.field("slices", pa.binary())])

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.progress import Step
-from spark_udfs.state import StateError
+from spark_udfs.versions import StateError
 
 
 @lru_cache(16)

@@ -12,7 +12,8 @@ state.
 
 from __future__ import annotations
 
-from spark_udfs.state import Files, Place
+from spark_udfs.state import Place
+from spark_udfs.versions import Files
 
 
 def note(old: Files, new: Files, query: str) -> None:
@@ -20,7 +21,7 @@ def note(old: Files, new: Files, query: str) -> None:
     if (old.name, old.partitions) == (new.name, new.partitions):
         return
     for one, other in ((old, new), (new, old)):
-        one.place(query, 0).note_moved(other)
+        Place(one, query, 0).note_moved(other)
 
 
 def going_on(place: Place, batch: int) -> None:
@@ -32,7 +33,7 @@ def going_on(place: Place, batch: int) -> None:
     for other in ahead:
         note(place.files, other.files, place.query)
         for partition in range(other.files.partitions):
-            other.files.place(place.query, partition).mark_left(batch)
+            Place(other.files, place.query, partition).mark_left(batch)
     if not ahead:
         place.forget_moved()
 
@@ -44,6 +45,6 @@ def _others(place: Place) -> list[Place]:
         for files in asked.pop().others():
             key = files.name, files.partitions
             if key not in found:
-                found[key] = files.place(place.query, 0)
+                found[key] = Place(files, place.query, 0)
                 asked.append(found[key])
     return list(found.values())[1:]

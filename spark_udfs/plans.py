@@ -20,8 +20,8 @@ from spark_udfs.held import HOLD_BYTES
 from spark_udfs.jobs import STATS, Query, results_schema
 from spark_udfs.placed import by_place
 from spark_udfs.stages import errors_as_rows
-from spark_udfs.state import Files
 from spark_udfs.types import arrow_schema, check_path, spark_schema, type_of
+from spark_udfs.versions import Files
 
 
 def places(spark: SparkSession, partitions: int | None, keyed: bool) -> int:

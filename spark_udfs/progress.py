@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 
 from spark_udfs.engines import Reached
-from spark_udfs.state import Files, StateError
+from spark_udfs.state import Place
+from spark_udfs.versions import Files, StateError
 
 _ASYNC = "slicing.asyncProgressTracking"  # a local property of queries with asynchronous progress
 
@@ -54,7 +55,8 @@ def judged_by(files: Files, step: Step) -> Reached:
     """
     if step.batch == 0:
         return None
-    return files.place(step.query, (step.partition + step.batch) % files.partitions).newest(step.batch - 1).watermark
+    partition = (step.partition + step.batch) % files.partitions
+    return Place(files, step.query, partition).newest(step.batch - 1).watermark
 
 
 class _Started(StreamingQueryListener):

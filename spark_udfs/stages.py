@@ -34,8 +34,9 @@ from spark_udfs.late import check_late, write_late
 from spark_udfs.moves import going_on
 from spark_udfs.policy import Policy
 from spark_udfs.progress import Step, judged_by
-from spark_udfs.state import Place, StateError
+from spark_udfs.state import Place
 from spark_udfs.types import conformed
+from spark_udfs.versions import StateError
 
 LIVELY = 10_000  # garbage collection visits so many Python objects in about a millisecond
 
@@ -161,7 +162,7 @@ def merge(job: Query, batches: Iterable[pa.RecordBatch], step: Step | None = Non
     received = list(_received(batches))
     step = _placed(job, step or Step.current(), {place for place, _ in received})
     blobs = [blob for _, blob in received if blob is not None]
-    yield from _batches(entered(job, InFiles(job.files.place(step.query, step.partition), step), blobs, step))
+    yield from _batches(entered(job, InFiles(Place(job.files, step.query, step.partition), step), blobs, step))
 
 
 def entered(job: Query, storage: Storage, blobs: list[bytes], step: Step) -> pa.Table:
@@ -280,7 +281,7 @@ def drain(
     assert job.files is not None
     for numbers in partitions:
         for partition in numbers.column(0).to_pylist():
-            place = job.files.place(query, partition)
+            place = Place(job.files, query, partition)
             _, operator, _ = place.restore(job.spec, batch)
             if ends:
                 place.mark_drained(batch)

@@ -1,47 +1,33 @@
-"""State files: the state of one partition after one batch of one query.
+"""State files of one partition of one query: read, written and removed.
 
-    <root>/<name>/<query>/<partitions>/<partition>/<batch>.<mark>.<watermark>.slices
-
-The name of a version has the mark of its content, and the watermark that judges the rows of the next batch. A batch
-that is repeated with the same rows finds its version and leaves it. If the rows differ (the query was set back), the
-batch writes another version next to it, `<batch>-1.<mark>...`: the highest number counts. No file is overwritten, and
-none is removed too early.
-
-The header says which query and partition it belongs to. The content is a snapshot of the operator. If the snapshot is
-large and the batch small, the content is what the batch brought (the bytes that readers sent): the state is then the
-version before, with the batch admitted again. Such a header names the mark of the version before, so that its own mark
-identifies everything that the state is made of.
+A batch that is repeated with the same rows finds its version and leaves it. If the rows differ (the query was set
+back), the batch writes another version next to it, `<batch>-1.<mark>...`: the highest number counts. No file is
+overwritten, and none is removed too early. The names and bytes of versions are described in ``versions``.
 
 A file is written under a temporary name, synced and renamed (object stores: one put), so that no version is incomplete.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
 from slicing import SnapshotError
-from slicing.lifecycle.errors import differences
-from slicing.system.bundles import in_pieces, unbundled
-from slicing.system.filesystems import filesystem, listed, publish
-from slicing.system.sealed import SealError, content_of, header_of, sealed
+from slicing.system.bundles import unbundled
+from slicing.system.filesystems import listed, publish
+from slicing.system.sealed import SealError, content_of, header_of
 from spark_udfs.engines import AnySpec, Reached, engine
-from spark_udfs.held import HOLD_BYTES, Held
+from spark_udfs.held import Held
 from spark_udfs.policy import DEFAULT, Policy
+from spark_udfs.versions import FORMAT, MAGIC, SUFFIX, Files, Owner, StateError, Version, named, opened, watermark_of
 
-MAGIC = b"SLICESTA"
-FORMAT = 6
-SUFFIX = ".slices"
-_NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?:-?\d+|none))?)\.slices")
 _DRAINED = re.compile(r"(\d{12,})\.drained")
 _LEFT = re.compile(r"(\d{12,})\.left")
 _MOVED = re.compile(r"(\d+)\.(.+)\.moved")
@@ -49,155 +35,11 @@ _PRUNE_EVERY = 16
 
 HELD = Held()  # states held by this worker
 
-
-class StateError(RuntimeError):
-    """A state is missing, damaged, or belongs to another query.
-
-    Examples
-    --------
-    >>> try:
-    ...     peek(spark, spec, folder + "/state", checkpoint=folder)
-    ... except StateError as error:
-    ...     print(str(error).removeprefix(folder))
-    is no query's checkpoint: it has no metadata, offsets/ or commits/
-    """
-
-
-@dataclass(frozen=True)
-class Files:
-    """The state files of one query: their location and their owner."""
-
-    root: str
-    name: str
-    partitions: int
-    fingerprint: str
-    keep: int = 100
-    token: str | None = None  # of the driver's marker, which all places must see
-    spread: str | None = None  # the span of time after which a key moves to another place
-    hold: int = HOLD_BYTES  # bytes of state that a worker keeps between batches
-    in_spark: bool = False  # no files: Spark's own store has the state
-    spec: str = ""  # as a text, by which an error tells what has changed
-
-    def place(self, query: str, partition: int) -> Place:
-        """The files of one partition, listed now."""
-        return Place(self, query, partition)
-
-    def announce(self) -> Files:
-        """These files, with the driver's marker in their folder; it is written if it is not there yet."""
-        if self.in_spark:
-            return self
-        try:
-            return replace(self, token=self._token())
-        except OSError as error:
-            raise StateError(f"state={self.root!r}: the driver cannot write there: {error}") from error
-
-    def _token(self) -> str:
-        """The token of the driver's marker."""
-        system, root = opened(self.root)
-        markers = (f.base_name for f in listed(system, f"{root}/{self.name}"))
-        known = min((m for m in markers if m.startswith("driver.")), default=None)
-        if known is not None:
-            return known.removeprefix("driver.")
-        token = uuid.uuid4().hex
-        publish(system, f"{root}/{self.name}/driver.{token}", b"what the driver has written\n")
-        return token
-
-    def begin(self, partition: int) -> None:
-        """Before batch 0, raise if this place does not see the driver's marker."""
-        system, root = opened(self.root)
-        path = f"{root}/{self.name}/driver.{self.token}"
-        if self.token is not None and system.get_file_info(path).type != fs.FileType.File:
-            raise StateError(
-                f"partition {partition} does not see {path}, which the driver has written: state={self.root!r} is not "
-                "the same place for the driver and this executor; give a path or URI that all of them reach"
-            )
-
-    def counts(self, query: str) -> list[int]:
-        """The numbers of partitions for which a query has state."""
-        system, root = opened(self.root)
-        return sorted(int(f.base_name) for f in listed(system, f"{root}/{self.name}/{query}") if f.base_name.isdigit())
-
-
-class Version(NamedTuple):
-    """A state file by its name."""
-
-    batch: int
-    take: int  # the highest take of a batch counts
-    age: int  # of equal takes the oldest file counts: a task that was given up may write late
-    mark: str
-    watermark: Reached
-    name: str
-
-
-class Sealed(NamedTuple):
-    """A version as bytes."""
-
-    data: bytearray
-    mark: str
-    few: bool  # only what the batch brought, not the whole state
-    header: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Owner:
-    """The owner of a state: one partition of one query."""
-
-    files: Files
-    query: str
-    partition: int
-
-    def sealed(
-        self,
-        operator: Any,
-        batch: int,
-        before: dict[str, Any] | None,
-        blobs: Sequence[bytes],
-        prompt: bool,
-        policy: Policy,
-    ) -> Sealed:
-        """The operator's state as a version: whole or, if that is large, what was admitted since the version before."""
-        header: dict[str, Any] = {
-            "query": self.query,
-            "name": self.files.name,
-            "fingerprint": self.files.fingerprint,
-            "spec": self.files.spec if len(self.files.spec) < SPEC_SHOWN else "",
-            "partitions": self.files.partitions,
-            "partition": self.partition,
-            "batch": batch,
-            "prompt": prompt,
-            **engine(operator.spec).figures(operator),
-        }
-        if self.files.spread is not None:
-            header["spread"] = self.files.spread
-        changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
-        few = before is not None and _few(before, changed, batch + self.partition, policy)
-        if before is not None and few:
-            content: Sequence[bytes | memoryview] = in_pieces(sorted(blobs))
-            header |= {"base": before["base"], "snapshot": before["snapshot"], "after": before["mark"]}
-            header |= {"changed": changed, "beside": before["beside"] + before["packed"]}
-        else:
-            content, unpacked = engine(operator.spec).saved(operator)
-            header |= {"base": batch, "snapshot": unpacked, "changed": 0, "beside": 0}
-        data, mark = sealed(MAGIC, FORMAT, header, content, packed=not few)
-        return Sealed(data, mark, few, header)
-
-    def check(self, header: dict[str, Any], what: str, cure: str) -> None:
-        """Raise for the header of another query or spec."""
-        if header["query"] != self.query:
-            raise StateError(f"{what} belongs to query {header['query']}, and this is query {self.query}")
-        if header["fingerprint"] != self.files.fingerprint:
-            was = header.get("spec", "")  # empty in old files, and of long specs
-            said = differences(was, self.files.spec) if was and self.files.spec else ""
-            said = said or f"fingerprint {header['fingerprint']}, this one has {self.files.fingerprint}"
-            raise StateError(f"{what} was written for another spec ({said}): {cure}")
-
-
 _GO_ON = (
     "give the changed query a new checkpointLocation and another state= or name=; spark_udfs.drain, called with the "
     "old spec, returns the windows that are open. To go on with this checkpoint and other windows or aggregates, stop "
     "the query and call spark_udfs.change"
 )
-SPEC_SHOWN = 1 << 13  # characters of a spec from which on a header does not have it: headers are read alone
 _RESTORE = "restore it from a backup, or go back to a batch before it (docs/running.md, 'Go back to an earlier batch')"
 
 
@@ -216,15 +58,7 @@ class Place:
 
     @cached_property
     def _versions(self) -> list[Version]:
-        found = []
-        for file in self._names:
-            parts = _NAME.fullmatch(file.base_name)
-            if parts is not None:
-                batch, take, mark, watermark = parts.groups()
-                reached = _reached(watermark)
-                age = -(file.mtime_ns or 0)
-                found.append(Version(int(batch), int(take or 0), age, mark, reached, file.base_name))
-        return sorted(found)
+        return sorted(filter(None, map(Version.of, self._names)))
 
     def batches(self) -> list[int]:
         """The batches that have a state, in order."""
@@ -376,13 +210,13 @@ class Place:
     def _missing(self, batch: int) -> str:
         files, found = self.files, self.batches()
         counts = (n for n in files.counts(self.query) if n != files.partitions)
-        other = [n for n in counts if batch in replace(files, partitions=n).place(self.query, 0).batches()]
+        other = [n for n in counts if batch in Place(replace(files, partitions=n), self.query, 0).batches()]
         if other:
             return (
                 f"{files.root}/{files.name} holds state of {other[0]} partitions; this query has "
                 f"partitions={files.partitions}: keep the number, or change it with spark_udfs.rescale"
             )
-        moved = [to for to in files.place(self.query, 0).others() if batch in to.place(self.query, 0).batches()]
+        moved = [to for to in Place(files, self.query, 0).others() if batch in Place(to, self.query, 0).batches()]
         if moved:
             return (
                 f"{files.root} holds the state after batch {batch} as name={moved[0].name!r} with partitions="
@@ -401,7 +235,7 @@ class Place:
         path = self._path(version)
         wanted: dict[str, Any] = {"partitions": self.files.partitions, "partition": self.partition}
         wanted |= {"batch": version.batch, "watermark": version.watermark}
-        header["watermark"] = _plain(header["watermark"])
+        header["watermark"] = watermark_of(header["watermark"])
         for what, value in wanted.items():
             if header[what] != value:
                 raise StateError(f"state file {path} was written for {what} {header[what]}, not {value}: it was moved")
@@ -442,8 +276,8 @@ class Place:
         found = [version for version in self._versions if version.batch == batch]
         if found and mark.startswith(found[-1].mark) and self._holds(found[-1], data):
             return
-        take = f"-{found[-1].take + 1}" if found else ""
-        publish(self.system, f"{self.folder}/{batch:012}{take}.{mark[:16]}.{_word(watermark)}{SUFFIX}", data)
+        take = found[-1].take + 1 if found else 0
+        publish(self.system, f"{self.folder}/{named(batch, take, mark, watermark)}", data)
 
     def _holds(self, version: Version, data: bytearray) -> bool:
         try:
@@ -468,42 +302,3 @@ class Place:
             if number and SUFFIX in file.base_name and int(number[0]) < (batch - 1 if unfinished else oldest):
                 gone.append(file.base_name)
         self._delete(gone)
-
-
-def _few(before: dict[str, Any], changed: int, turn: int, policy: Policy) -> bool:
-    """Whether the next version is written as what its batch brought: ``changed`` bytes since the last snapshot.
-
-    Places take turns at writing snapshots: if all wrote in one batch, it took 475 ms instead of 10 with 1 M cells a
-    place.
-    """
-    few = turn % policy.most_changes > 0 and changed <= policy.share * before["snapshot"]
-    return bool(few and before["snapshot"] >= policy.large)
-
-
-def _word(watermark: Reached) -> str:
-    """A watermark, or the watermarks of both sides of a join, for a name."""
-    if isinstance(watermark, tuple):
-        return "_".join(map(_word, watermark))
-    return "none" if watermark is None else str(watermark)
-
-
-def _reached(word: str) -> Reached:
-    """The watermark that ``_word`` wrote."""
-    left, cut, right = word.partition("_")
-    one, other = (None if w in ("none", "") else int(w) for w in (left, right))
-    return (one, other) if cut else one
-
-
-def _plain(watermark: Any) -> Reached:
-    """A watermark from JSON."""
-    return tuple(watermark) if isinstance(watermark, list) else watermark
-
-
-def opened(root: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a root, shared by all tasks of a worker."""
-    return _opened(root, os.getpid())
-
-
-@lru_cache(16)
-def _opened(root: str, process: int) -> tuple[fs.FileSystem, str]:
-    return filesystem(root)

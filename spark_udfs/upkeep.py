@@ -30,8 +30,9 @@ from spark_udfs.files import FileRows
 from spark_udfs.jobs import Job, Query
 from spark_udfs.joins import JOINED, JoinJob, with_schemas
 from spark_udfs.placed import by_place
-from spark_udfs.state import Files, Place, StateError
+from spark_udfs.state import Place
 from spark_udfs.types import check_path, check_session, spark_schema, type_of
+from spark_udfs.versions import Files, StateError
 
 Batches = Iterable[pa.RecordBatch]
 _ANSWERS = pa.schema([("place", pa.int32()), ("answer", pa.binary())])
@@ -374,7 +375,7 @@ class Change:
 
     def whole_from(self, place: int, newest: int | None) -> tuple[dict[str, int], dict[str, int]]:
         """The starts from which on added parts would be complete, if there were this place alone."""
-        _, operator, _ = self.old.place(self.stand.query, place).restore(self.spec, self.stand.done)
+        _, operator, _ = Place(self.old, self.stand.query, place).restore(self.spec, self.stand.done)
         state = state_of(operator).but(newest=newest)
         return whole_from(state, self.changed, given_for(state, self.changed, self.columns))
 
@@ -382,7 +383,7 @@ class Change:
         self, place: int, newest: int | None, since: dict[str, int], agg_since: dict[str, int]
     ) -> dict[str, dict[str, Any]]:
         """Publish the state of the place for the changed spec."""
-        _, operator, _ = self.old.place(self.stand.query, place).restore(self.spec, self.stand.done)
+        _, operator, _ = Place(self.old, self.stand.query, place).restore(self.spec, self.stand.done)
         state = state_of(operator).but(newest=newest)
         state = moved(state, self.changed, given_for(state, self.changed, self.columns), since, agg_since)
         _begun_anew(self.old, self.new, self.stand, place).write(operator_of(state), self.stand.done)
@@ -422,7 +423,7 @@ def gathered(spec: AnySpec, old: Files, new: Files, stand: Stand, batches: Batch
 
 def _begun_anew(old: Files, new: Files, stand: Stand, number: int) -> Place:
     """A place to which a query moves. It goes on, so an end that is marked there is one that it went back from."""
-    place = new.place(stand.query, number)
+    place = Place(new, stand.query, number)
     place.forget_drained(-1)
     if number == 0:
         moves.note(old, new, stand.query)
@@ -431,7 +432,7 @@ def _begun_anew(old: Files, new: Files, stand: Stand, number: int) -> Place:
 
 def _going_on(files: Files, stand: Stand, number: int) -> Place:
     """A place of a query that goes on; raises if the query was drained."""
-    place = files.place(stand.query, number)
+    place = Place(files, stand.query, number)
     ended = place.drained(stand.done)
     if ended is not None:
         raise StateError(f"{files.root}/{files.name} was drained after batch {ended}, which ended its stream")
@@ -453,7 +454,7 @@ def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str |
     counts = files.counts(stand.query)
     found = [n for n in counts if partitions in (None, n)]
     if len(found) > 1:
-        found = [n for n in found if stand.done in replace(files, partitions=n).place(stand.query, 0).batches()]
+        found = [n for n in found if stand.done in Place(replace(files, partitions=n), stand.query, 0).batches()]
     if len(found) != 1:
         there = ", ".join(map(str, counts))
         asked = "say which" if partitions is None else f"there is none for {partitions}"
@@ -466,7 +467,7 @@ def _open_windows(spark: SparkSession, spec: AnySpec, files: Files, stand: Stand
     wide = isinstance(spec, Spec) and check_layout(layout, spec)
 
     def given(place: int) -> Any:
-        _, operator, _ = files.place(stand.query, place).restore(spec, stand.done)
+        _, operator, _ = Place(files, stand.query, place).restore(spec, stand.done)
         return engine(spec).given(operator)
 
     (schema,) = _at_each_place(spark, 1, given)

@@ -163,7 +163,7 @@ def warm(query: str) -> None:
         return
     from spark_udfs import jobs, stages
     from spark_udfs.progress import Step
-    from spark_udfs.state import Files
+    from spark_udfs.versions import Files
 
     with tempfile.TemporaryDirectory() as folder:
         job = jobs.Job(SPEC, readings(0).schema, 1, Files(folder, "windows", 1, SPEC.fingerprint()))

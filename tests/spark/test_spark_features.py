@@ -30,7 +30,7 @@ from spark_udfs.joins import answer, collect_left, collect_right, with_schemas
 from spark_udfs.local import session
 from spark_udfs.policy import Policy
 from spark_udfs.progress import Step
-from spark_udfs.state import Files
+from spark_udfs.versions import Files
 
 SECOND = 1_000_000
 START = 1_790_000_000 * SECOND

@@ -43,8 +43,9 @@ from spark_udfs.local import session
 from spark_udfs.log import line
 from spark_udfs.policy import Policy
 from spark_udfs.progress import Step
-from spark_udfs.state import Files
+from spark_udfs.state import Place
 from spark_udfs.upkeep import Stand
+from spark_udfs.versions import Files
 
 SECOND = 1_000_000
 START = 1_790_000_000 * SECOND  # microseconds since 1970
@@ -196,9 +197,9 @@ def test_damage_and_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     query = job(tmp_path, spec(), 2)
     run(query, 0, rows(LEFT, 0), rows(RIGHT, 0))
     assert query.files is not None
-    place = query.files.place("q", 0)
+    place = Place(query.files, "q", 0)
     path = Path(place.folder) / place.newest(0).name
-    assert place.newest(0).watermark == query.files.place("q", 1).newest(0).watermark
+    assert place.newest(0).watermark == Place(query.files, "q", 1).newest(0).watermark
     data = path.read_bytes()
 
     def refused(words: str, other: JoinJob = query) -> None:

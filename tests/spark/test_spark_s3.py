@@ -16,10 +16,10 @@ from s3_server import S3Server
 from test_spark_state import SPEC, all_windows, drained, forget, job, place, rescale, rows, run, windows
 
 from slicing.system.filesystems import filesystem
-from spark_udfs import state
+from spark_udfs import versions
 from spark_udfs.jobs import Job
 from spark_udfs.policy import Policy
-from spark_udfs.state import Files, StateError
+from spark_udfs.versions import Files, StateError
 
 PLACES = 2
 # pyarrow 18 writes each file as an upload of parts: it is begun and ended by a POST
@@ -30,7 +30,7 @@ PARTS = 0 if "allow_delayed_open" in str(S3FileSystem.__doc__) else 2
 def server() -> Iterator[S3Server]:
     with S3Server("team/state") as running:
         yield running
-    state._opened.cache_clear()
+    versions._opened.cache_clear()
 
 
 def on(server: S3Server, path: Path, partitions: int = PLACES) -> Job:

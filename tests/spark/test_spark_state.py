@@ -29,14 +29,15 @@ from slicing.columns.arrow_io import together
 from slicing.exchange import COUNTS
 from slicing.system.filesystems import filesystem, listed
 from slicing.system.sealed import _checksum_of_many as checksum
-from spark_udfs import files, jobs, plans, stages, state, upkeep
+from spark_udfs import files, jobs, plans, stages, state, upkeep, versions
 from spark_udfs.engines import WINDOWS
 from spark_udfs.in_spark import InSpark
 from spark_udfs.jobs import Job
 from spark_udfs.policy import Policy
 from spark_udfs.progress import Step
-from spark_udfs.state import Files, Owner, Place, StateError
+from spark_udfs.state import Place
 from spark_udfs.types import conformed, given_schema
+from spark_udfs.versions import Files, Owner, StateError
 
 SECOND = 1_000_000
 SPEC = sl.Spec(
@@ -112,7 +113,7 @@ def drained(job: Job, batch: int) -> list[dict]:
 
 def place(job: Job, partition: int = 0) -> Place:
     assert job.files is not None
-    return job.files.place("q", partition)
+    return Place(job.files, "q", partition)
 
 
 def restored(job: Job, partition: int, batch: int, spec: sl.Spec = SPEC) -> sl.Operator:
@@ -127,7 +128,7 @@ def version(job: Job, batch: int, partition: int = 0) -> Path:
 
 def stand(files: Files) -> upkeep.Stand:
     """What a checkpoint would say: the last batch is complete."""
-    batch = files.place("q", 0).batches()[-1]
+    batch = Place(files, "q", 0).batches()[-1]
     return upkeep.Stand("q", batch, batch)
 
 
@@ -360,7 +361,7 @@ def test_who_only_looks_at_a_state_leaves_it_to_the_query(tmp_path: Path) -> Non
     asked = job(tmp_path, 1, policy=Policy(large=0))
     run(asked, 0, rows(0))
     assert len(state.HELD) == 1
-    place = asked.files.place("q", 0)
+    place = Place(asked.files, "q", 0)
     for spec in (SPEC, pickle.loads(pickle.dumps(SPEC))):
         _, _, held = place.restore(spec, 0)
         assert (held, len(state.HELD)) == (False, 1)
@@ -563,7 +564,8 @@ def test_state_may_be_on_any_filesystem(
     """One that pyarrow has beside the local one, and one that fsspec opens; an object store has no rename."""
     if kind == "pyarrow":
         root, inside = "/other", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-        monkeypatch.setattr(state, "opened", lambda path: (inside, path))
+        for module in (state, versions):
+            monkeypatch.setattr(module, "opened", lambda path: (inside, path))
     else:
         fsspec = pytest.importorskip("fsspec")
         root = f"fsspec+local://{tmp_path}"
@@ -579,7 +581,8 @@ def test_state_may_be_on_any_filesystem(
 
         store = fs.PyFileSystem(Puts(fsspec.filesystem("file")))
         root = str(tmp_path)
-        monkeypatch.setattr(state, "opened", lambda path: (store, path))
+        for module in (state, versions):
+            monkeypatch.setattr(module, "opened", lambda path: (store, path))
     files = Files(root, "windows", 3, SPEC.fingerprint(), keep=2)
     query = replace(in_changes(tmp_path, 3), files=files)
     found = [row for b in range(4) for row in windows(run(query, b, rows(b)))]
