@@ -6,80 +6,32 @@ They run as Spark jobs with one task for each partition; no state is in the driv
 
 from __future__ import annotations
 
-import json
 import pickle
-import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from slicing import FeatureSpec, Spec
 from slicing.closing.wide import check_layout
-from slicing.exchange import check, operator_of, state_of
-from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
+from slicing.exchange import check
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.filesystems import absolute
-from spark_udfs import moves, plans, stages
+from spark_udfs import plans, stages
+from spark_udfs.checkpoint import Checkpoint
 from spark_udfs.engines import AnySpec, engine
 from spark_udfs.features import FEATURED, FeatureJob
 from spark_udfs.files import FileRows
 from spark_udfs.jobs import Job, Query
 from spark_udfs.joins import JOINED, JoinJob, with_schemas
+from spark_udfs.moving import ANSWERS, PIECES, REFUSALS, Change, gathered, pieces, row_of
 from spark_udfs.placed import by_place
+from spark_udfs.stages import Batches
 from spark_udfs.state import Place
-from spark_udfs.types import check_path, check_session, spark_schema, type_of
+from spark_udfs.types import check_path, spark_schema, type_of
 from spark_udfs.versions import Files, StateError
-
-Batches = Iterable[pa.RecordBatch]
-_ANSWERS = pa.schema([("place", pa.int32()), ("answer", pa.binary())])
-_PIECES = pa.schema([("place", pa.int32()), ("part", pa.int32()), ("piece", pa.binary()), ("error", pa.binary())])
-_REFUSALS = (StateError, ValueError, TypeError)
-
-
-@dataclass(frozen=True)
-class Stand:
-    """The progress of a query, from its checkpoint."""
-
-    query: str
-    begun: int
-    done: int
-
-    @staticmethod
-    def of(spark: SparkSession, checkpoint: str | None, function: str) -> Stand:
-        """Read the checkpoint by Spark, which opens any path that its queries can use for checkpoints."""
-        check_session(spark)
-        if checkpoint is None:
-            raise StateError(
-                f"{function} needs checkpoint=, that of the query (its checkpointLocation): it says whose state is "
-                "meant and which batch is complete"
-            )
-        check_path(checkpoint, "checkpoint")
-        try:
-            folder = _no_pattern(checkpoint)
-            query = _query_of("".join(row.value for row in spark.read.text(f"{folder}/metadata").collect()))
-            begun, done = (_newest(spark, f"{folder}/{log}") for log in ("offsets", "commits"))
-        except AnalysisException:
-            what = "it has no metadata, offsets/ or commits/"
-            raise StateError(f"{checkpoint} is no query's checkpoint: {what}") from None
-        if query is None:
-            raise StateError(f"{checkpoint} is no query's checkpoint: its file metadata has no id of a query")
-        if begun is None or done is None:
-            raise StateError(f"the query at {checkpoint} has not completed a batch yet: it has no state")
-        return Stand(query, begun, done)
-
-
-def _query_of(metadata: str) -> str | None:
-    """The id of the query that a checkpoint belongs to; None if its metadata are damaged."""
-    try:
-        known = json.loads(metadata)
-    except ValueError:
-        return None
-    query = known.get("id") if isinstance(known, dict) else None
-    return query if isinstance(query, str) else None
 
 
 def _check(function: str, spec: object, state: object, partitions: object, name: object) -> None:
@@ -92,18 +44,6 @@ def _check(function: str, spec: object, state: object, partitions: object, name:
         at_least_one(partitions, "partitions", ", or None")
     if name is not None:
         plans.check_name(name, "name")
-
-
-def _no_pattern(path: str) -> str:
-    """A path for readers of Spark, which would take signs in it for a pattern that other folders match too."""
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
-
-
-def _newest(spark: SparkSession, log: str) -> int | None:
-    """The last batch in one of the logs of a checkpoint."""
-    entries = spark.read.format("binaryFile").option("pathGlobFilter", "[0-9]*").load(log).select("path").collect()
-    names = (entry.path.rpartition("/")[2] for entry in entries)
-    return max((int(name) for name in names if name.isdigit()), default=None)
 
 
 @says_arguments
@@ -155,13 +95,13 @@ def drain(
     [Row(window_end=20, k='b', s=3)]
     """
     _check("drain", spec, state, partitions, name)
-    stand = Stand.of(spark, checkpoint, "drain")
-    if stand.begun != stand.done:
+    known = Checkpoint.of(spark, checkpoint, "drain")
+    if known.begun != known.done:
         raise StateError(
-            f"batch {stand.begun} of the query at {checkpoint} has begun, batch {stand.done} is its last complete one; "
+            f"batch {known.begun} of the query at {checkpoint} has begun, batch {known.done} is its last complete one; "
             "run the query once more with trigger(availableNow=True), then drain"
         )
-    return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, True, layout)
+    return _open_windows(spark, spec, _files(spec, state, partitions, name, known), known, True, layout)
 
 
 @says_arguments
@@ -208,8 +148,8 @@ def peek(
     [Row(k='b', s=3)]
     """
     _check("peek", spec, state, partitions, name)
-    stand = Stand.of(spark, checkpoint, "peek")
-    return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, False, layout)
+    known = Checkpoint.of(spark, checkpoint, "peek")
+    return _open_windows(spark, spec, _files(spec, state, partitions, name, known), known, False, layout)
 
 
 @says_arguments
@@ -259,19 +199,19 @@ def rescale(
         raise ValueError(f"a query without keys (by=[], on=[]) has one partition; got to={to}")
     if isinstance(spec, Spec):
         check(spec, to)
-    stand = Stand.of(spark, checkpoint, "rescale")
-    old = _files(spec, state, partitions, name, stand)
+    known = Checkpoint.of(spark, checkpoint, "rescale")
+    old = _files(spec, state, partitions, name, known)
     new = replace(old, partitions=to)
 
     def taken_apart(numbers: Batches) -> Iterator[pa.RecordBatch]:
-        return pieces(spec, old, stand, to, numbers)
+        return pieces(spec, old, known, to, numbers)
 
     def put_together(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return gathered(spec, old, new, stand, batches)
+        return gathered(spec, old, new, known, batches)
 
-    places = spark.range(0, old.partitions, 1, old.partitions).mapInArrow(taken_apart, spark_schema(_PIECES))
-    _answers(by_place(places, to).mapInArrow(put_together, spark_schema(_ANSWERS)))
-    return stand.done
+    places = spark.range(0, old.partitions, 1, old.partitions).mapInArrow(taken_apart, spark_schema(PIECES))
+    _answers(by_place(places, to).mapInArrow(put_together, spark_schema(ANSWERS)))
+    return known.done
 
 
 @says_arguments
@@ -335,111 +275,18 @@ def change(
             )
     plans.check_name(to, "to")
     schema = None if data is None else plans.schema_of(data, plans.frame_of(data, "data= of change"))
-    stand = Stand.of(spark, checkpoint, "change")
-    old = _files(spec, state, partitions, name, stand)
+    known = Checkpoint.of(spark, checkpoint, "change")
+    old = _files(spec, state, partitions, name, known)
     check(changed_spec, old.partitions)
     new = replace(old, name=to, fingerprint=changed_spec.fingerprint(), spec=repr(changed_spec))
-    work = Change(spec, changed_spec, old, new, stand, schema)
+    work = Change(spec, changed_spec, old, new, known, schema)
     return work.done(lambda task: _at_each_place(spark, old.partitions, task))
 
 
-# --- their tasks ------------------------------------------------------------------------------------------------------
+# --- what they share --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Change:
-    """The three rounds of :func:`change` over all places: latest time, when added parts are complete, new state."""
-
-    spec: Spec
-    changed: Spec
-    old: Files
-    new: Files
-    stand: Stand
-    columns: pa.Schema | None
-
-    def done(self, ask: Callable[[Callable[[int], Any]], list[Any]]) -> dict[str, dict[str, Any]]:
-        """Run all rounds; ``ask`` calls a function for each place and returns all its answers."""
-        if self.new.name == self.old.name:
-            where = f"{self.old.root}/{self.old.name}"
-            raise StateError(f"{where} cannot be changed: its new name must be another one than {self.old.name!r}")
-        newest = max((time for time in ask(self.newest) if time is not None), default=None)
-        found = ask(lambda place: self.whole_from(place, newest))
-        since, agg_since = ({n: max(ticks[i][n] for ticks in found) for n in found[0][i]} for i in (0, 1))
-        starts: dict[str, dict[str, Any]] = ask(lambda place: self.write(place, newest, since, agg_since))[0]
-        return starts
-
-    def newest(self, place: int) -> int | None:
-        """The latest time of the rows that a place has seen."""
-        newest: int | None = _going_on(self.old, self.stand, place).header(self.stand.done)["newest"]
-        return newest
-
-    def whole_from(self, place: int, newest: int | None) -> tuple[dict[str, int], dict[str, int]]:
-        """The starts from which on added parts would be complete, if there were this place alone."""
-        _, operator, _ = Place(self.old, self.stand.query, place).restore(self.spec, self.stand.done)
-        state = state_of(operator).but(newest=newest)
-        return whole_from(state, self.changed, given_for(state, self.changed, self.columns))
-
-    def write(
-        self, place: int, newest: int | None, since: dict[str, int], agg_since: dict[str, int]
-    ) -> dict[str, dict[str, Any]]:
-        """Publish the state of the place for the changed spec."""
-        _, operator, _ = Place(self.old, self.stand.query, place).restore(self.spec, self.stand.done)
-        state = state_of(operator).but(newest=newest)
-        state = moved(state, self.changed, given_for(state, self.changed, self.columns), since, agg_since)
-        _begun_anew(self.old, self.new, self.stand, place).write(operator_of(state), self.stand.done)
-        return complete_from(self.spec, [state])
-
-
-def pieces(spec: AnySpec, old: Files, stand: Stand, to: int, numbers: Batches) -> Iterator[pa.RecordBatch]:
-    """The state of some places, split into pieces for ``to`` places."""
-    for batch in numbers:
-        for part in batch.column(0).to_pylist():
-            try:
-                place = _going_on(old, stand, part)
-                header, operator, _ = place.restore(spec, stand.done)
-                if "spread" in header:
-                    raise StateError(
-                        f"{old.root}/{old.name} has spread={header['spread']!r}: a key's rows lie in several places, "
-                        "and such a query keeps its number of partitions"
-                    )
-                for target, some in enumerate(engine(spec).split(operator, to)):
-                    yield _row(_PIECES, target, part, some.snapshot(), None)
-            except _REFUSALS as error:
-                for target in range(to):
-                    yield _row(_PIECES, target, part, None, pickle.dumps(error))
-
-
-def gathered(spec: AnySpec, old: Files, new: Files, stand: Stand, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Publish the pieces of each place as its state."""
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    for place in sorted({row["place"] for row in rows}):
-        of_place = sorted((row for row in rows if row["place"] == place), key=lambda row: int(row["part"]))
-        errors = [row["error"] for row in of_place if row["error"] is not None]
-        if not errors:
-            some = [engine(spec).restore(spec, row["piece"]) for row in of_place]
-            _begun_anew(old, new, stand, place).write(engine(spec).joined(some), stand.done)
-        yield _row(_ANSWERS, place, errors[0] if errors else pickle.dumps(None))
-
-
-def _begun_anew(old: Files, new: Files, stand: Stand, number: int) -> Place:
-    """A place to which a query moves. It goes on, so an end that is marked there is one that it went back from."""
-    place = Place(new, stand.query, number)
-    place.forget_drained(-1)
-    if number == 0:
-        moves.note(old, new, stand.query)
-    return place
-
-
-def _going_on(files: Files, stand: Stand, number: int) -> Place:
-    """A place of a query that goes on; raises if the query was drained."""
-    place = Place(files, stand.query, number)
-    ended = place.drained(stand.done)
-    if ended is not None:
-        raise StateError(f"{files.root}/{files.name} was drained after batch {ended}, which ended its stream")
-    return place
-
-
-def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str | None, stand: Stand) -> Files:
+def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str | None, checkpoint: Checkpoint) -> Files:
     """The state files of a query; after a rescale, those that have its last complete batch."""
     if state is None:
         raise StateError(
@@ -451,23 +298,27 @@ def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str |
     if name is None:
         name = "windows" if isinstance(spec, Spec) else FEATURED if isinstance(spec, FeatureSpec) else JOINED
     files = Files(absolute(state), name, 0, spec.fingerprint(), spec=repr(spec))
-    counts = files.counts(stand.query)
+    counts = files.counts(checkpoint.query)
     found = [n for n in counts if partitions in (None, n)]
     if len(found) > 1:
-        found = [n for n in found if stand.done in Place(replace(files, partitions=n), stand.query, 0).batches()]
+        found = [
+            n for n in found if checkpoint.done in Place(replace(files, partitions=n), checkpoint.query, 0).batches()
+        ]
     if len(found) != 1:
         there = ", ".join(map(str, counts))
         asked = "say which" if partitions is None else f"there is none for {partitions}"
-        held = f"state for partitions= {there}: {asked}" if there else f"no state of query {stand.query}"
+        held = f"state for partitions= {there}: {asked}" if there else f"no state of query {checkpoint.query}"
         raise StateError(f"{files.root}/{name} holds {held}")
     return replace(files, partitions=found[0])
 
 
-def _open_windows(spark: SparkSession, spec: AnySpec, files: Files, stand: Stand, ends: bool, layout: str) -> DataFrame:
+def _open_windows(
+    spark: SparkSession, spec: AnySpec, files: Files, checkpoint: Checkpoint, ends: bool, layout: str
+) -> DataFrame:
     wide = isinstance(spec, Spec) and check_layout(layout, spec)
 
     def given(place: int) -> Any:
-        _, operator, _ = Place(files, stand.query, place).restore(spec, stand.done)
+        _, operator, _ = Place(files, checkpoint.query, place).restore(spec, checkpoint.done)
         return engine(spec).given(operator)
 
     (schema,) = _at_each_place(spark, 1, given)
@@ -479,7 +330,7 @@ def _open_windows(spark: SparkSession, spec: AnySpec, files: Files, stand: Stand
         job = kind(with_schemas(spec, schema), files.partitions, files)
 
     def rest(numbers: Batches) -> Iterator[pa.RecordBatch]:
-        return stages.drain(job, numbers, stand.done, stand.query, ends)
+        return stages.drain(job, numbers, checkpoint.done, checkpoint.query, ends)
 
     return spark.range(0, files.partitions, 1, files.partitions).mapInArrow(rest, spark_schema(job.rows_schema()))
 
@@ -492,11 +343,11 @@ def _at_each_place(spark: SparkSession, count: int, task: Callable[[int], Any]) 
             for place in batch.column(0).to_pylist():
                 try:
                     answer = task(place)
-                except _REFUSALS as error:
+                except REFUSALS as error:
                     answer = error
-                yield _row(_ANSWERS, place, pickle.dumps(answer))
+                yield row_of(ANSWERS, place, pickle.dumps(answer))
 
-    return _answers(spark.range(0, count, 1, count).mapInArrow(run, spark_schema(_ANSWERS)))
+    return _answers(spark.range(0, count, 1, count).mapInArrow(run, spark_schema(ANSWERS)))
 
 
 def _answers(frame: DataFrame) -> list[Any]:
@@ -505,8 +356,3 @@ def _answers(frame: DataFrame) -> list[Any]:
         if isinstance(answer, Exception):
             raise answer
     return answers
-
-
-def _row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
-    columns = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -30,21 +30,21 @@ from spark_udfs import (
     change,
     drain,
     jobs,
+    moving,
     peek,
     read_files,
     rescale,
     stages,
     state,
-    upkeep,
     window_join,
 )
+from spark_udfs.checkpoint import Checkpoint
 from spark_udfs.joins import JoinJob, collect_left, collect_right, with_schemas
 from spark_udfs.local import session
 from spark_udfs.log import line
 from spark_udfs.policy import Policy
 from spark_udfs.progress import Step
 from spark_udfs.state import Place
-from spark_udfs.upkeep import Stand
 from spark_udfs.versions import Files
 
 SECOND = 1_000_000
@@ -148,12 +148,12 @@ def rescaled(query: JoinJob, batch: int, to: int) -> JoinJob:
     """As Spark's tasks do it."""
     assert query.files is not None
     old, new = query.files, replace(query.files, partitions=to)
-    stand = Stand("q", batch, batch)
+    at = Checkpoint("q", batch, batch)
     numbers = pa.RecordBatch.from_arrays([pa.array(range(old.partitions))], names=["id"])
-    sent = list(upkeep.pieces(query.spec, old, stand, to, [numbers]))
+    sent = list(moving.pieces(query.spec, old, at, to, [numbers]))
     for target in range(to):
-        answers = upkeep.gathered(
-            query.spec, query.files, new, stand, [b for b in sent if b.column(0)[0].as_py() == target]
+        answers = moving.gathered(
+            query.spec, query.files, new, at, [b for b in sent if b.column(0)[0].as_py() == target]
         )
         assert len(list(answers)) == 1
     return replace(query, partitions=to, files=new)

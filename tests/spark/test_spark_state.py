@@ -29,7 +29,8 @@ from slicing.columns.arrow_io import together
 from slicing.exchange import COUNTS
 from slicing.system.filesystems import filesystem, listed
 from slicing.system.sealed import _checksum_of_many as checksum
-from spark_udfs import files, jobs, plans, stages, state, upkeep, versions
+from spark_udfs import files, jobs, moving, plans, stages, state, upkeep, versions
+from spark_udfs.checkpoint import Checkpoint
 from spark_udfs.engines import WINDOWS
 from spark_udfs.in_spark import InSpark
 from spark_udfs.jobs import Job
@@ -126,22 +127,22 @@ def version(job: Job, batch: int, partition: int = 0) -> Path:
     return Path(there.folder) / there.newest(batch).name
 
 
-def stand(files: Files) -> upkeep.Stand:
+def checkpoint_of(files: Files) -> Checkpoint:
     """What a checkpoint would say: the last batch is complete."""
     batch = Place(files, "q", 0).batches()[-1]
-    return upkeep.Stand("q", batch, batch)
+    return Checkpoint("q", batch, batch)
 
 
 def rescale(path: str, spec: sl.Spec, partitions: int, to: int) -> int:
     """As Spark's tasks do it, one after the other."""
     old, new = (Files(path, "windows", n, spec.fingerprint()) for n in (partitions, to))
-    at = stand(old)
+    at = checkpoint_of(old)
     numbers = pa.RecordBatch.from_arrays([pa.array(range(partitions))], names=["id"])
-    sent = list(upkeep.pieces(spec, old, at, to, [numbers]))
+    sent = list(moving.pieces(spec, old, at, to, [numbers]))
     random.Random(to).shuffle(sent)
     for target in range(to):
         mine = [b for b in sent if b.column(0)[0].as_py() == target]
-        for answer in upkeep.gathered(spec, old, new, at, mine):
+        for answer in moving.gathered(spec, old, new, at, mine):
             raised = pickle.loads(answer.column(1)[0].as_py())
             if raised is not None:
                 raise raised
@@ -151,7 +152,7 @@ def rescale(path: str, spec: sl.Spec, partitions: int, to: int) -> int:
 def change(path: str, spec: sl.Spec, after: sl.Spec, partitions: int, to: str, data: Any = None) -> dict:
     old = Files(path, "windows", partitions, spec.fingerprint())
     new = replace(old, name=to, fingerprint=after.fingerprint())
-    work = upkeep.Change(spec, after, old, new, stand(old), getattr(data, "schema", None))
+    work = moving.Change(spec, after, old, new, checkpoint_of(old), getattr(data, "schema", None))
     return work.done(lambda task: [task(p) for p in range(partitions)])
 
 
@@ -514,7 +515,7 @@ def test_without_keys_any_number_of_partitions_means_the_one_place(tmp_path: Pat
     run(query, 0, rows(0))
     assert query.files is not None
     for partitions in (None, 1, 8):
-        found = upkeep._files(spec, str(tmp_path), partitions, query.files.name, stand(query.files))
+        found = upkeep._files(spec, str(tmp_path), partitions, query.files.name, checkpoint_of(query.files))
         assert found.partitions == 1
 
 
@@ -1137,9 +1138,9 @@ def test_a_query_that_is_taken_back_to_before_its_end_goes_on(tmp_path: Path, un
     refused(query, 6, "was drained after batch 5, which ended its stream")
     with pytest.raises(StateError, match="was drained after batch 5"):
         rescale(str(tmp_path), SPEC, 3, 2)
-    back = upkeep.Stand("q", 2, 2)
+    back = Checkpoint("q", 2, 2)
     assert query.files is not None
-    assert [upkeep._going_on(query.files, back, place).batches()[-1] for place in range(3)] == [5] * 3
+    assert [moving._going_on(query.files, back, place).batches()[-1] for place in range(3)] == [5] * 3
     again = [row for batch in range(3, 6) for row in windows(run(query, batch, rows(batch)))]
     assert sorted(before + again + drained(query, 5), key=repr) == undisturbed
     run(query, 5, rows(5))  # its commit was lost: no way back
