@@ -114,7 +114,7 @@ def window_aggregate(
         return native_windows(frame, plans.schema_of(data, frame), spec)
     count = plans.places(spark, partitions, bool(spec.by))
     check(spec, count)
-    plans.check_places(state, name, late_path, keep_versions, hold_bytes)
+    plans.check_state_arguments(state, name, late_path, keep_versions, hold_bytes)
     if max_bytes is not None:
         at_least_one(max_bytes, "max_bytes", ", or None")
     plans.check_progress(progress)

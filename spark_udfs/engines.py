@@ -20,6 +20,10 @@ class Engine(Protocol):
     """One kind of query, with operators of its kind."""
 
     @property
+    def name(self) -> str:
+        """The ``name`` of a query that was given none: the default in the signature of its function."""
+
+    @property
     def counted(self) -> tuple[str, ...]:
         """The counts of a batch that are summed over all places."""
 
@@ -52,6 +56,7 @@ class Engine(Protocol):
 
 
 class _Windows:
+    name = "windows"
     counted = (*COUNTS, "windows", "slices", "cells", "kept", "keys", "state_bytes", "held", "cold")
 
     def restore(self, spec: Spec, content: bytes) -> Operator:
@@ -84,6 +89,7 @@ class _Windows:
 
 
 class _Joins:
+    name = "joined"
     counted: tuple[str, ...] = (
         "left", "right", "joined", "late_left", "late_right", "null_time", "kept", "state_bytes", "held", "cold",
     )  # fmt: skip
@@ -123,6 +129,7 @@ class _Joins:
 
 
 class _Features(_Joins):
+    name = "features"
     counted = (
         "labels", "events", "answered", "late_labels", "late_events", "null_time", "waiting", "kept", "slices",
         "state_bytes", "held", "cold",

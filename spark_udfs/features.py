@@ -13,10 +13,8 @@ from slicing.system.arguments import says_arguments
 from spark_udfs.engines import FEATURES
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
-from spark_udfs.joins import JoinJob, Kept, two_frames
+from spark_udfs.joins import JoinJob, StreamArguments, two_frames
 from spark_udfs.types import type_of
-
-FEATURED = "features"
 
 
 @says_arguments
@@ -26,7 +24,7 @@ def window_features(
     spec: FeatureSpec,
     state: str | None = None,
     partitions: int | None = None,
-    name: str = FEATURED,
+    name: str = "features",
     late_path: str | None = None,
     keep_versions: int = 100,
     progress: str = "prompt",
@@ -77,8 +75,8 @@ def window_features(
     """
     if not isinstance(spec, FeatureSpec):
         raise TypeError(f"window_features takes two DataFrames and a sl.FeatureSpec; got {type_of(spec)}")
-    kept = Kept(state, name, late_path, keep_versions, progress, hold_bytes)
-    return two_frames("window_features", FeatureJob, (labels, events), spec, kept, partitions, pieces, spread)
+    arguments = StreamArguments(state, name, late_path, keep_versions, progress, hold_bytes)
+    return two_frames("window_features", FeatureJob, (labels, events), spec, arguments, partitions, pieces, spread)
 
 
 @dataclass(frozen=True)
@@ -86,10 +84,6 @@ class FeatureJob(JoinJob):
     """What the worker functions of a ``window_features`` need to know."""
 
     counted = FEATURES.counted
-
-    @property
-    def name(self) -> str:
-        return FEATURED if self.files is None else self.files.name
 
     def figures(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         return dict(stats)

@@ -27,7 +27,7 @@ from slicing.system.sealed import SealError, content_of, header_of
 from spark_udfs.engines import engine
 from spark_udfs.jobs import Query, Taken, results_schema
 from spark_udfs.progress import Step
-from spark_udfs.stages import Batches, entered, errors_as_rows, settle
+from spark_udfs.stages import Batches, batches_of, entered, errors_as_rows, settle
 from spark_udfs.state import HELD
 from spark_udfs.types import spark_schema
 from spark_udfs.versions import FORMAT, MAGIC, Files, Owner, StateError
@@ -106,7 +106,7 @@ class _Places(StatefulProcessor):
         step = replace(Step.current(), partition=number)
         storage = InSpark(Owner(job.files, step.query, number), step.batch, *self._kept)
         blobs = [bytes(row.slices) for row in received if row.slices is not None]
-        yield from entered(job, storage, blobs, step).to_batches(max_chunksize=1 << 16)
+        yield from batches_of(entered(job, storage, blobs, step))
 
     def close(self) -> None: ...
 

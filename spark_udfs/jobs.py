@@ -134,7 +134,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        return "windows" if self.files is None else self.files.name
+        return WINDOWS.name if self.files is None else self.files.name
 
     def __reduce__(self) -> tuple[Any, ...]:
         return sent(self)

@@ -18,18 +18,17 @@ from slicing.joins.within import LEFT, RIGHT
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.filesystems import absolute
 from spark_udfs import plans
-from spark_udfs.engines import JOINS
+from spark_udfs.engines import JOINS, engine
 from spark_udfs.files import FileRows, Reading, read
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.jobs import Answered, sent
 from spark_udfs.placed import by_place
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by, watch
-from spark_udfs.stages import PACKED, errors_as_rows, gathered, settle, to_places
+from spark_udfs.stages import PACKED, batches_of, errors_as_rows, gathered, settle, to_places
 from spark_udfs.types import check_types, spark_schema, type_of
 from spark_udfs.versions import Files
 
-JOINED = "joined"
 PIECES = pa.schema([pa.field("place", pa.int32()), pa.field("piece", pa.int32()), pa.field("slices", pa.binary())])
 
 
@@ -40,7 +39,7 @@ def window_join(
     spec: JoinSpec,
     state: str | None = None,
     partitions: int | None = None,
-    name: str = JOINED,
+    name: str = "joined",
     late_path: str | None = None,
     keep_versions: int = 100,
     progress: str = "prompt",
@@ -101,12 +100,12 @@ def window_join(
     """
     if not isinstance(spec, JoinSpec):
         raise TypeError(f"window_join takes two DataFrames and a sl.JoinSpec; got {type_of(spec)}")
-    kept = Kept(state, name, late_path, keep_versions, progress, hold_bytes)
-    return two_frames("window_join", JoinJob, (left, right), spec, kept, partitions, pieces, spread)
+    arguments = StreamArguments(state, name, late_path, keep_versions, progress, hold_bytes)
+    return two_frames("window_join", JoinJob, (left, right), spec, arguments, partitions, pieces, spread)
 
 
 @dataclass(frozen=True)
-class Kept:
+class StreamArguments:
     """The arguments of a stream other than its spec."""
 
     state: str | None
@@ -122,7 +121,7 @@ def two_frames(
     kind: type[JoinJob],
     sides: tuple[DataFrame | FileRows, DataFrame | FileRows],
     spec: Any,
-    kept: Kept,
+    arguments: StreamArguments,
     partitions: int | None,
     pieces: int,
     spread: str | int | None = None,
@@ -132,8 +131,10 @@ def two_frames(
     spark, streams = frames[LEFT].sparkSession, frames[LEFT].isStreaming
     _check_both(function, spec.sides, frames)
     check(spec)
-    plans.check_places(kept.state, kept.name, kept.late_path, kept.keep_versions, kept.hold_bytes)
-    plans.check_progress(kept.progress)
+    plans.check_state_arguments(
+        arguments.state, arguments.name, arguments.late_path, arguments.keep_versions, arguments.hold_bytes
+    )
+    plans.check_progress(arguments.progress)
     at_least_one(pieces, "pieces")
     silent = manual_side(spec)
     if streams and silent is not None:
@@ -142,7 +143,7 @@ def two_frames(
             "use sl.bounded(delay)"
         )
     count = plans.places(spark, partitions, bool(spec.on) or spread is not None)
-    schemas = _schemas(spec, sides, frames, kept.late_path is not None and streams)
+    schemas = _schemas(spec, sides, frames, arguments.late_path is not None and streams)
     spec = with_schemas(spec, schemas)
     if not streams:
         spec = replace(spec, watermark=(manual(), manual()), idle=None)
@@ -153,10 +154,10 @@ def two_frames(
     if streams:
         watch(spark)
         spans = None if spread is None else str(spread)
-        kept_as = spec, kept.keep_versions, spans, kept.hold_bytes
-        files = plans.files_of(kept.state, kept.name, count, *kept_as)
-    late_path = None if kept.late_path is None or not streams else absolute(kept.late_path)
-    job = kind(spec, count, files, late_path, readings, kept.progress == "prompt", spread, pieces)
+        kept_as = spec, arguments.keep_versions, spans, arguments.hold_bytes
+        files = plans.files_of(arguments.state, arguments.name, count, *kept_as)
+    late_path = None if arguments.late_path is None or not streams else absolute(arguments.late_path)
+    job = kind(spec, count, files, late_path, readings, arguments.progress == "prompt", spread, pieces)
     sent_as, collected = (PACKED if streams else PIECES), []
     for side, (frame, stage) in enumerate(zip(frames, (collect_left, collect_right), strict=True)):
         frame = frame if readings[side] else plans.numbered(frame, schemas[side].names)
@@ -182,11 +183,11 @@ class JoinJob:
     prompt: bool = True
     spread: str | int | None = None
     pieces: int = 1
-    max_bytes: int | None = None  # the most bytes that a partition may hold
     policy: Policy = DEFAULT
 
     counted = JOINS.counted
     largest = ("largest_kept", "restore_ms", "publish_ms", "lag_ms")
+    max_bytes = None  # only window_aggregate has a limit
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -194,7 +195,7 @@ class JoinJob:
 
     @property
     def name(self) -> str:
-        return JOINED if self.files is None else self.files.name
+        return engine(self.spec).name if self.files is None else self.files.name
 
     def __reduce__(self) -> tuple[Any, ...]:
         return sent(self)
@@ -295,12 +296,12 @@ def answer(job: JoinJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     for batch in batches:
         for piece, blob in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
             if held and piece != current:
-                yield from answer_of(job.spec, held).to_batches(max_chunksize=1 << 16)
+                yield from batches_of(answer_of(job.spec, held))
                 held = []
             current = piece
             held.append(blob.as_py())
     if held:
-        yield from answer_of(job.spec, held).to_batches(max_chunksize=1 << 16)
+        yield from batches_of(answer_of(job.spec, held))
 
 
 def _check_both(function: str, sides: tuple[str, str], frames: tuple[DataFrame, DataFrame]) -> None:

@@ -91,7 +91,7 @@ def pieces(spec: AnySpec, old: Files, checkpoint: Checkpoint, to: int, numbers: 
                     yield row_of(PIECES, target, part, None, pickle.dumps(error))
 
 
-def gathered(
+def put_together(
     spec: AnySpec, old: Files, new: Files, checkpoint: Checkpoint, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
     """Publish the pieces of each place as its state."""

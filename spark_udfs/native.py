@@ -279,25 +279,25 @@ def _one(
         of = sf.session_window("c0", f"{_micros(window.gap)} microseconds").alias("window")
         found = rows.withColumn("one", sf.lit(1)).groupBy(of, *keyed).agg(*first)
     elif grid is None:
-        found = rows.groupBy(_window("c0", window), *keys).agg(*first)
+        found = rows.groupBy(_window(window), *keys).agg(*first)
     else:
         step, offset = grid
         of = sf.window("c0", _span(step), startTime=_span(offset)).alias("slice")
         slices = rows.groupBy(of, *keys).agg(*first)
         slices = slices.withColumn("c0", sf.window_time("slice"))
         again = [part.again(part.name).alias(part.name) for one in aggs for part in one.parts]
-        found = slices.groupBy(_window("c0", window), *keys).agg(*again)
+        found = slices.groupBy(_window(window), *keys).agg(*again)
     columns = [sf.lit(name), sf.col("window.start"), sf.col("window.end"), *map(sf.col, keys)]
     columns += [one.last(*(sf.col(part.name) for part in one.parts)) for one in aggs]
     typed = spark_schema(result)
     return found.select(*(c.cast(f.dataType).alias(f.name) for c, f in zip(columns, typed, strict=True)))
 
 
-def _window(time: str, window: Tumbling | Sliding) -> Column:
+def _window(window: Tumbling | Sliding) -> Column:
     size, every, offset = _steps(window)
     if every == size:
-        return sf.window(time, _span(size), startTime=_span(offset)).alias("window")
-    return sf.window(time, _span(size), _span(every), _span(offset)).alias("window")
+        return sf.window("c0", _span(size), startTime=_span(offset)).alias("window")
+    return sf.window("c0", _span(size), _span(every), _span(offset)).alias("window")
 
 
 def _span(micros: int) -> str:

@@ -91,7 +91,7 @@ def answered(collected: DataFrame, job: Query) -> DataFrame:
     return rows if job.files is None else observed(rows, job)
 
 
-def check_places(state: object, name: object, late_path: object, keep: object, hold: object) -> None:
+def check_state_arguments(state: object, name: object, late_path: object, keep: object, hold: object) -> None:
     """Check the arguments about state. A batch query is checked too, so that errors show before it becomes a stream."""
     for path, argument in ((state, "state"), (late_path, "late_path")):
         if path is not None:

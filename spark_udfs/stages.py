@@ -157,12 +157,12 @@ def merge(job: Query, batches: Iterable[pa.RecordBatch], step: Step | None = Non
     if job.files is None:
         received = list(_received(batches))
         place_of_batch = min((place for place, _ in received), default=0)
-        yield from _batches(job.whole([blob for _, blob in received if blob is not None], place_of_batch))
+        yield from batches_of(job.whole([blob for _, blob in received if blob is not None], place_of_batch))
         return
     received = list(_received(batches))
     step = _placed(job, step or Step.current(), {place for place, _ in received})
     blobs = [blob for _, blob in received if blob is not None]
-    yield from _batches(entered(job, InFiles(Place(job.files, step.query, step.partition), step), blobs, step))
+    yield from batches_of(entered(job, InFiles(Place(job.files, step.query, step.partition), step), blobs, step))
 
 
 def entered(job: Query, storage: Storage, blobs: list[bytes], step: Step) -> pa.Table:
@@ -269,7 +269,8 @@ def _lag(watermark: pa.Array) -> int | None:
     return round(time.time() * 1e3) - at
 
 
-def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+def batches_of(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The results of a stage, as batches of at most 65,536 rows."""
     yield from table.to_batches(max_chunksize=1 << 16)
 
 
@@ -285,4 +286,4 @@ def drain(
             _, operator, _ = place.restore(job.spec, batch)
             if ends:
                 place.mark_drained(batch)
-            yield from _batches(job.rest(operator))
+            yield from batches_of(job.rest(operator))

@@ -22,11 +22,11 @@ from slicing.system.filesystems import absolute
 from spark_udfs import plans, stages
 from spark_udfs.checkpoint import Checkpoint
 from spark_udfs.engines import AnySpec, engine
-from spark_udfs.features import FEATURED, FeatureJob
+from spark_udfs.features import FeatureJob
 from spark_udfs.files import FileRows
 from spark_udfs.jobs import Job, Query
-from spark_udfs.joins import JOINED, JoinJob, with_schemas
-from spark_udfs.moving import ANSWERS, PIECES, REFUSALS, Change, gathered, pieces, row_of
+from spark_udfs.joins import JoinJob, with_schemas
+from spark_udfs.moving import ANSWERS, PIECES, REFUSALS, Change, pieces, put_together, row_of
 from spark_udfs.placed import by_place
 from spark_udfs.stages import Batches
 from spark_udfs.state import Place
@@ -101,7 +101,7 @@ def drain(
             f"batch {known.begun} of the query at {checkpoint} has begun, batch {known.done} is its last complete one; "
             "run the query once more with trigger(availableNow=True), then drain"
         )
-    return _open_windows(spark, spec, _files(spec, state, partitions, name, known), known, True, layout)
+    return _open_results(spark, spec, _files(spec, state, partitions, name, known), known, True, layout)
 
 
 @says_arguments
@@ -149,7 +149,7 @@ def peek(
     """
     _check("peek", spec, state, partitions, name)
     known = Checkpoint.of(spark, checkpoint, "peek")
-    return _open_windows(spark, spec, _files(spec, state, partitions, name, known), known, False, layout)
+    return _open_results(spark, spec, _files(spec, state, partitions, name, known), known, False, layout)
 
 
 @says_arguments
@@ -206,11 +206,11 @@ def rescale(
     def taken_apart(numbers: Batches) -> Iterator[pa.RecordBatch]:
         return pieces(spec, old, known, to, numbers)
 
-    def put_together(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return gathered(spec, old, new, known, batches)
+    def published(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return put_together(spec, old, new, known, batches)
 
     places = spark.range(0, old.partitions, 1, old.partitions).mapInArrow(taken_apart, spark_schema(PIECES))
-    _answers(by_place(places, to).mapInArrow(put_together, spark_schema(ANSWERS)))
+    _answers(by_place(places, to).mapInArrow(published, spark_schema(ANSWERS)))
     return known.done
 
 
@@ -296,7 +296,7 @@ def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str |
     if isinstance(spec, Spec) and not spec.by and partitions is not None:
         partitions = 1  # as when the query was made: without keys, all rows are in one place
     if name is None:
-        name = "windows" if isinstance(spec, Spec) else FEATURED if isinstance(spec, FeatureSpec) else JOINED
+        name = engine(spec).name
     files = Files(absolute(state), name, 0, spec.fingerprint(), spec=repr(spec))
     counts = files.counts(checkpoint.query)
     found = [n for n in counts if partitions in (None, n)]
@@ -312,9 +312,10 @@ def _files(spec: AnySpec, state: str | None, partitions: int | None, name: str |
     return replace(files, partitions=found[0])
 
 
-def _open_windows(
+def _open_results(
     spark: SparkSession, spec: AnySpec, files: Files, checkpoint: Checkpoint, ends: bool, layout: str
 ) -> DataFrame:
+    """The open results of a query: what :func:`drain` (``ends``) and :func:`peek` return."""
     wide = isinstance(spec, Spec) and check_layout(layout, spec)
 
     def given(place: int) -> Any:

@@ -152,7 +152,7 @@ def rescaled(query: JoinJob, batch: int, to: int) -> JoinJob:
     numbers = pa.RecordBatch.from_arrays([pa.array(range(old.partitions))], names=["id"])
     sent = list(moving.pieces(query.spec, old, at, to, [numbers]))
     for target in range(to):
-        answers = moving.gathered(
+        answers = moving.put_together(
             query.spec, query.files, new, at, [b for b in sent if b.column(0)[0].as_py() == target]
         )
         assert len(list(answers)) == 1

@@ -142,7 +142,7 @@ def rescale(path: str, spec: sl.Spec, partitions: int, to: int) -> int:
     random.Random(to).shuffle(sent)
     for target in range(to):
         mine = [b for b in sent if b.column(0)[0].as_py() == target]
-        for answer in moving.gathered(spec, old, new, at, mine):
+        for answer in moving.put_together(spec, old, new, at, mine):
             raised = pickle.loads(answer.column(1)[0].as_py())
             if raised is not None:
                 raise raised
@@ -884,7 +884,7 @@ def test_bytes_to_hold_are_a_number(hold: object) -> None:
     with pytest.raises(
         ValueError, match=f"hold_bytes must be a whole number of bytes, 0 to hold nothing; got {hold!r}"
     ):
-        plans.check_places(None, "windows", None, 2, hold)
+        plans.check_state_arguments(None, "windows", None, 2, hold)
 
 
 def test_what_is_held_stays_within_its_bytes(tmp_path: Path) -> None:
