@@ -18,14 +18,16 @@ class Stats(dict[str, int]):
 
     Rows of this push: ``rows`` = ``windowed`` (in at least one window) + ``late`` (for all of their windows) +
     ``outside`` (in no window by definition) + ``null_time`` + ``ahead`` (too far ahead of the watermark) + ``full``
-    (there was no room for them; only with ``on_full="late"``). Results: ``windows``, the number of rows. Held after the
-    push: ``slices``, ``cells`` (slices of each key), ``kept`` rows, ``keys``, and the ``bytes`` of all of it.
+    (there was no room for them; an entry only with ``on_full="late"``). Results: ``windows``, the number of rows. Held
+    after the push: ``slices``, ``cells`` (slices of each key), ``kept`` rows, ``keys``, and the ``bytes`` of all of it.
     """
 
     def __getattr__(self, name: str) -> int:
         try:
             return self[name]
         except KeyError:
+            if name == "full":
+                return 0
             raise AttributeError(f"stats has no {name!r}; it has {', '.join(self)}") from None
 
 

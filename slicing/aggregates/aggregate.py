@@ -132,6 +132,11 @@ class Formula:
     def __pow__(self, other: object) -> NoReturn:
         raise TypeError(f"{self!r} has no power: aggregates take + - * /; write a * a, or compute it from the result")
 
+    def _no_whole_quotient(self, other: object) -> NoReturn:
+        raise TypeError(f"{self!r} has no // and no %: aggregates take + - * /; compute it from the result")
+
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _no_whole_quotient
+
     def __round__(self, digits: object = None) -> NoReturn:
         raise TypeError(f"{self!r} cannot be rounded: aggregates take + - * /; round the column of the result")
 

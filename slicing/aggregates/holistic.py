@@ -10,6 +10,7 @@ counting.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from numbers import Real
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, Types, column_named, columns_of, define
 from slicing.aggregates.arithmetic import Lowered
-from slicing.aggregates.over_lists import Selecting, Windows, list_array
+from slicing.aggregates.over_lists import Selecting, Windows, check_room, list_array
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.list_kinds import (
@@ -210,6 +211,7 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         lists = picked.lists.whole()
         first, last = lists.at[picked.first], lists.at[picked.last]
         starts = np.append(0, np.cumsum(last - first))
+        check_room(starts)
         tangled, all_rows = interleaved(picked), given(lists)
         if 2 * starts[-1] > all_rows.size and (first[1:] == last[:-1]).all() and not tangled.any():
             words = all_rows[first[0] : last[-1]]
@@ -430,11 +432,12 @@ def _positive(number: object, argument: str) -> int:
 
 
 def share_of(number: object, argument: str) -> float:
-    if isinstance(number, bool | np.timedelta64) or not isinstance(number, Real) or not 0 <= float(number) <= 1:
+    is_number = isinstance(number, Real | Decimal) and not isinstance(number, bool | np.timedelta64)
+    if not is_number or not 0 <= float(number) <= 1:  # type: ignore[arg-type]
         hint = ""
         if isinstance(number, int | float) and 2 <= number <= 100:
             hint = f", which is {number / 100:g} if it is percent"
         elif isinstance(number, list | tuple):
             hint = "; give each its own aggregate"
         raise ValueError(f"{argument} must be a number from 0 to 1; got {number!r}{hint}")
-    return float(number)
+    return float(number)  # type: ignore[arg-type]

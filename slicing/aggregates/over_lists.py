@@ -269,9 +269,17 @@ class Selecting(_Filled):
         return out
 
 
-def list_array(starts: Ints, values: pa.Array, empty: Mask) -> pa.Array:
+def check_room(starts: Ints) -> None:
+    """Raise if the values of all lists do not fit one column."""
     if starts[-1] >= 2**31:
-        raise OverflowError(f"lists of {starts[-1]} values in all do not fit one column; close fewer windows at a time")
+        raise OverflowError(
+            f"{starts.size - 1:,} lists have {starts[-1]:,} values in all, and a column at most {2**31 - 1:,}: close "
+            "fewer windows at a time, or ask for fewer values of each: collect(column, at_most=), sample(column, k)"
+        )
+
+
+def list_array(starts: Ints, values: pa.Array, empty: Mask) -> pa.Array:
+    check_room(starts)
     offsets = array_of(starts.astype(np.int32), np.append(empty, False) if empty.any() else None)
     return pa.ListArray.from_arrays(offsets, values)
 

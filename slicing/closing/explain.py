@@ -71,7 +71,18 @@ def _late(plan: Plan) -> str:
     if isinstance(spec.time, ProcessingTime):
         return "none: rows are stamped as they come"
     reached = f"the watermark less {plan.measure.span(plan.lateness)}" if plan.lateness else "the watermark"
-    said = f"with watermark={spec.watermark!r} a row is late if all its windows end at or before {reached}"
+    rules = []
+    if plan.timed:
+        rules.append(("windows between edges", f"all its windows end at or before {reached}"))
+    if plan.sessions:
+        rules.append(("sessions", f"{reached} is the gap or more after it"))
+    if plan.wholes or plan.bound_rows:
+        rules.append(("other windows", f"it is before {reached}"))
+    if len(rules) == 1:
+        late = f"if {rules[0][1]}"
+    else:
+        late = "for " + "; for ".join(f"{windows} if {when}" for windows, when in rules)
+    said = f"with watermark={spec.watermark!r} a row is late {late}"
     if plan.delays.get("bounded's delay") == 0:
         said += "\nthis watermark is the newest time, so a row that comes out of order may be late"
     return said

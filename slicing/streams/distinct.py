@@ -339,9 +339,9 @@ class Distinct(TakesTurns):
 @says_arguments
 def distinct(
     data: object,
-    on: list[str] | str,
-    time: str,
-    within: object,
+    on: list[str] | str | DistinctSpec,
+    time: str | None = None,
+    within: object = None,
     keep: str = "first",
     sequence: str | None = None,
     *,
@@ -356,7 +356,7 @@ def distinct(
     data
         Rows, in any form that :func:`aggregate` takes.
     on, time, within, keep, sequence
-        As for :class:`DistinctSpec`.
+        As for :class:`DistinctSpec`; or such a spec alone.
     returns
         As for :func:`aggregate`.
 
@@ -374,7 +374,13 @@ def distinct(
     [1, 30]
     """
     kind = check_returns(returns, data)
-    op = Distinct(DistinctSpec(on, time, within, keep, sequence, manual()))
+    if isinstance(on, DistinctSpec):
+        if (time, within, keep, sequence) != (None, None, "first", None):
+            raise TypeError("distinct takes a spec alone, or on=, time= and within=; got both")
+        spec = replace(on, watermark=manual())
+    else:
+        spec = DistinctSpec(on, time, within, keep, sequence, manual())  # type: ignore[arg-type]
+    op = Distinct(spec)
     given = in_result_types(one_batch(data))
     found = [out.rows for out in (op.push(given), op.flush()) if out.rows.num_rows]
     rows = found[0] if found else pa.Table.from_batches([given]).slice(0, 0)

@@ -159,15 +159,16 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
         )
     kind = check_returns(returns, results)
     table = _together(results)
-    if spec.emit == "final" and spec.trigger is None:
-        return given_back(table, kind)
     names = ["window", "window_start", "window_end", *spec.by, *(["rank_start"] if spec.ranks_rows else [])]
-    for name in [*names, *(["op"] if spec.emit == "changes" else ["revision"])]:
+    marks = {"final": [], "changes": ["op"]}.get(spec.emit, ["revision"])
+    for name in [*names, *marks]:
         if name not in table.column_names:
             raise ValueError(
                 f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}. "
                 "Results of this spec in its long layout are needed"
             )
+    if spec.emit == "final" and spec.trigger is None:
+        return given_back(table, kind)
     batch = pa.record_batch({name: plain(whole(table[name])) for name in table.column_names})
     came = pc.equal(batch.column("op"), "+") if spec.emit == "changes" else pc.equal(batch.column("revision"), 0)
     came = as_numpy(came)

@@ -306,7 +306,9 @@ def fixed(start: object, end: object) -> Fixed:
     if start is None or end is None:
         raise TypeError(f"fixed needs a start and an end; got start={start!r}, end={end!r}")
     start, end = _point(start, "fixed's start"), _point(end, "fixed's end")
-    if isinstance(start, int) and isinstance(end, int) and start >= end:
+    instants = Measure.of(pa.timestamp("ns", "UTC"), "time")
+    bounds = [p if isinstance(p, int) else instants.moment_ns(p, "fixed's bounds") for p in (start, end)]
+    if isinstance(start, int) == isinstance(end, int) and bounds[0] >= bounds[1]:
         raise ValueError(f"fixed's end must be later than its start; got {start!r} to {end!r}")
     return Fixed(start, end)
 
@@ -370,6 +372,8 @@ def session(gap: object) -> Session:
 
 def whole() -> Whole:
     """The whole stream of a key as one window from its first to its last row, emitted at flush.
+
+    In a stream, rows before the watermark (less ``allowed_lateness``) are late for it, as for windows of rows.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -420,3 +421,11 @@ def test_lists_of_far_values_are_merged_beside_near_ones(far: int) -> None:
     block = Lists(np.array([0, 1, 2, 2, 3, 4, 5]), items)
     found = block.grouped(np.arange(6), np.array([0, 3, 6]), 1, ADD)
     assert found.items.tolist() == [[-(2**63), 1], [far, 2], [7, 1], [8, 5]] and found.at.tolist() == [0, 2, 4]
+
+
+def test_lists_that_fit_no_column_are_refused_before_they_are_made():
+    spec = sl.Spec("t", {"w": sl.per_row(5)}, {"x": sl.collect("v")})
+    rows = pa.table({"t": np.zeros(60_000, np.int64), "v": np.arange(60_000)})
+    with pytest.raises(OverflowError, match="60,000 lists have 3,600,000,000 values in all, and a column at most"):
+        sl.aggregate(rows, spec)
+    assert sl.quantile("v", Decimal("0.5")) == sl.quantile("v", 0.5)

@@ -156,6 +156,13 @@ def test_columns_of_extension_types_come_along(keep: str, tags: pa.Array) -> Non
     assert [one.late["tag"].to_pylist() for one in out if one.late.num_rows] == [[tags[1].as_py()]]
 
 
+def test_distinct_takes_a_spec_or_its_arguments() -> None:
+    rows = pa.table({"t": [1, 2, 12], "k": ["a", "a", "a"]})
+    spec = sl.DistinctSpec("k", "t", sl.tumbling(10), keep="last", watermark=sl.manual())
+    kept = sl.distinct(rows, spec)
+    assert kept["t"].to_pylist() == [2, 12] and kept.equals(sl.distinct(rows, "k", "t", sl.tumbling(10), "last"))
+
+
 def test_what_distinct_refuses() -> None:
     with pytest.raises(ValueError, match="on: column 'window' has the name of a column that windows have; rename it"):
         sl.DistinctSpec(["id", "window"], "t", sl.tumbling(5))

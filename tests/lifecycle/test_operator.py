@@ -207,10 +207,32 @@ def test_explain_says_what_a_query_comes_to():
     assert told["bytes per live key"].startswith("96 bytes a cell (48 of bounds, 48 of 2 partial blocks)")
     assert "all (whole() keeps every key until flush)" in told["state"]
     assert told["late rows"].splitlines() == [
-        "with watermark=sl.bounded(0) a row is late if all its windows end at or before the watermark",
+        "with watermark=sl.bounded(0) a row is late for windows between edges if all its windows end at or before the "
+        "watermark; for sessions if the watermark is the gap or more after it; for other windows if it is before the "
+        "watermark",
         "this watermark is the newest time, so a row that comes out of order may be late",
     ]
     assert all(name in str(told) and f">{name}</th>" in told._repr_html_() for name, _ in told.facts)
+
+
+@pytest.mark.parametrize(
+    ("window", "late"),
+    [
+        (sl.tumbling(5), "all its windows end at or before the watermark less 2"),
+        (sl.session(3), "the watermark less 2 is the gap or more after it"),
+        (sl.whole(), "it is before the watermark less 2"),
+        (sl.rows(3), "it is before the watermark less 2"),
+    ],
+    ids=repr,
+)
+def test_explain_says_which_rows_are_late(window, late):
+    told = sl.explain(sl.Spec("t", {"w": window}, {"n": sl.count()}, allowed_lateness=2))["late rows"].splitlines()
+    assert told[0] == f"with watermark=sl.bounded(0) a row is late if {late}"
+    op = sl.Operator(sl.Spec("t", {"w": window}, {"n": sl.count()}, allowed_lateness=2))
+    op.push(pa.record_batch({"t": [0, 20]}))
+    first = {sl.tumbling(5): 15, sl.session(3): 16, sl.whole(): 18, sl.rows(3): 18}[window]
+    assert op.push(pa.record_batch({"t": [first - 1, first]})).late["t"].to_pylist() == [first - 1]
+    assert op.flush().stats.full == 0
 
 
 KINDS = {

@@ -223,6 +223,12 @@ WHEN_BUILT = {
     "sl.xyzzy": "AttributeError: module 'slicing' has no attribute 'xyzzy'",
     "sl.sum('v') > 3": "TypeError: sl.sum('v') cannot be compared: choose rows with .where(sl.col('x') > 3), ...",
     "round(sl.mean('v'), 2)": "TypeError: sl.mean('v') cannot be rounded: aggregates take + - * /; ...",
+    "sl.sum('v') // 2": "TypeError: sl.sum('v') has no // and no %: aggregates take + - * /; ...",
+    "2 % sl.sum('v')": "TypeError: sl.sum('v') has no // and no %: aggregates take + - * /; ...",
+    "sl.latest(rows(), spec())": "ValueError: column 'window' is missing in the results; their columns are t, k, ...",
+    "sl.distinct(rows(), sl.DistinctSpec('k', 't', 5), time='t')": (
+        "TypeError: distinct takes a spec alone, or on=, time= and within=; got both"
+    ),
     "sl.sum('v') ** 2": "TypeError: sl.sum('v') has no power: aggregates take + - * /; write a * a, or compute it ...",
     "sl.sum(pl.col('v'))": "TypeError: sum's column must be the name of a column or an expression; got ...; "
     "expressions are pyarrow's here: sl.col('x') > 3",
@@ -333,6 +339,9 @@ WHEN_BUILT = {
     ),
     "sl.cumulate(10, -5)": "ValueError: every must be a positive duration ... whole number; got -5",
     "sl.landmark(0)": "ValueError: every must be a positive duration ... whole number; got 0",
+    "sl.fixed('2024-01-02', '2024-01-01')": (
+        "ValueError: fixed's end must be later than its start; got '2024-01-02' to '2024-01-01'"
+    ),
     "sl.fixed(None, 5)": "TypeError: fixed needs a start and an end; got start=None, end=5",
     "sl.fixed(0, None)": "TypeError: fixed needs a start and an end; got start=0, end=None",
     "sl.calendar('5h')": (
