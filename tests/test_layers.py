@@ -1,4 +1,5 @@
-"""Imports go one way: a room knows only those below it (the table of CONTRIBUTING.md), and there is no circle.
+"""Imports go one way: a room knows only those below it (the table of CONTRIBUTING.md), and there is no circle,
+also in spark_udfs.
 
 Every import counts: those inside functions, and those for type checkers alone, too.
 """
@@ -9,7 +10,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "slicing"
+PACKAGE, SPARK = ROOT / "slicing", ROOT / "spark_udfs"
 
 # Rooms of one line may know each other; folders are rooms as a whole.
 LAYERS = [
@@ -41,12 +42,13 @@ LAYERS = [
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in sorted(PACKAGE.rglob("*.py"))
+    for package in (PACKAGE, SPARK)
+    for path in sorted(package.rglob("*.py"))
 }
 
 
 def imported(module: str) -> set[str]:
-    """The modules of the package that a module imports, wherever it does."""
+    """The modules of both packages that a module imports, wherever it does."""
     path = MODULES[module]
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     found: set[str] = set()
@@ -57,7 +59,7 @@ def imported(module: str) -> set[str]:
             up = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
             source = ".".join([*up, *([node.module] if node.module else [])])
             found |= {f"{source}.{n.name}" if f"{source}.{n.name}" in MODULES else source for n in node.names}
-    return {name for name in found if name in MODULES and name not in (module, "slicing")}
+    return {name for name in found if name in MODULES and name != module}
 
 
 def circles(known: dict[str, set[str]]) -> list[str]:
@@ -74,23 +76,25 @@ def circles(known: dict[str, set[str]]) -> list[str]:
 def test_every_room_has_its_layer_and_imports_only_those_below() -> None:
     wrong, seen = [], set()
     for module in MODULES:
-        if module == "slicing":
+        if not module.startswith("slicing."):
             continue
         room = module.split(".")[1]
         seen.add(room)
-        others = {name.split(".")[1] for name in imported(module)} - {room}
+        others = {name.split(".")[1] for name in imported(module) - {"slicing"}} - {room}
         wrong += [f"{module} imports {other}" for other in sorted(others) if LEVEL[other] > LEVEL[room]]
     assert not wrong
     assert seen == set(LEVEL)
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    assert circles({module: imported(module) for module in MODULES if module != "slicing"}) == []
+    assert circles({module: imported(module) for module in MODULES}) == []
 
 
 def test_imports_are_seen_wherever_they_are() -> None:
     assert "slicing.query.plan" in imported("slicing.storage.store")
     assert "slicing.kernels.combine" in imported("slicing.query.partials")
+    assert {"spark_udfs.plans", "spark_udfs.stages", "spark_udfs.types"} <= imported("spark_udfs.api")
+    assert {"slicing", "spark_udfs", "spark_udfs.local"} <= imported("spark_udfs.__main__")
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()}) == ["a", "b", "c"]
 
 
