@@ -233,6 +233,28 @@ def test_rows_short_of_a_window_have_what_there_is(case):
         assert got == wanted.get(row, (None, None, None)), (spec, least, row)
 
 
+def test_windows_that_rows_belong_to_are_whole_whatever_the_least():
+    windows = {"last": sl.rows(3, every=1), "one": sl.rows(1), "chunk": sl.rows(4)}
+    spec = sl.Spec("t", windows, {"v": sl.collect("v")})
+    found = sl.attach(pa.table({"t": range(6), "v": range(6)}), spec, min_rows=1)
+    assert found["v_last"].to_pylist() == [[0], [0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]]
+    assert found["v_one"].to_pylist() == [[v] for v in range(6)]
+    assert found["v_chunk"].to_pylist() == [[0, 1, 2, 3]] * 4 + [None] * 2
+
+
+@pytest.mark.parametrize("least", [None, 1, 2])
+@pytest.mark.parametrize("order", ["in order", "disordered"])
+def test_last_rows_beside_rows_without_a_time(order, least):
+    """Without keys, and with rows in order, windows follow each other as rows do: but for these rows."""
+    times = [None, 1, 2, None, 3, None, 4, 5, None]
+    times = times if order == "in order" else times[::-1]
+    spec = sl.Spec("t", {"w": sl.rows(3, every=1)}, {"last": sl.collect("t")}, on_null_time="late")
+    found = sl.attach(pa.table({"t": pa.array(times, pa.int64())}), spec, min_rows=least)
+    fewest = 3 if least is None else least
+    last = [None if t is None or t < fewest else list(range(max(t - 2, 1), t + 1)) for t in times]
+    assert found["last"].to_pylist() == last
+
+
 def test_min_rows_of_frames_and_what_it_is_not_for():
     frame = pl.DataFrame({"t": range(9), "k": list("abaabbaba"), "v": range(9), "s": list("stuvwxyza")})
     spec = sl.Spec("t", {"w": sl.rows(4, every=1)}, {"m": sl.mean("v"), "first": sl.first("s")}, by="k")
@@ -243,6 +265,7 @@ def test_min_rows_of_frames_and_what_it_is_not_for():
     assert pandas["m"].tolist()[2:] == wanted["m"].to_list()[2:]
     for windows, least, told in (
         ({"w": sl.tumbling(3)}, 1, r"min_rows is for windows of a number of rows at each row, .*sl.tumbling\(3\)"),
+        ({"w": sl.rows(3)}, 1, r"min_rows is for .*; got 1 and windows sl.rows\(3, every=3\)"),
         ({"w": sl.rows(3, every=1)}, 4, r"min_rows=4 is more than windows\['w'\] has: sl.rows\(3, every=1\)"),
         ({"w": sl.rows(3, every=1, order="arrival")}, 1, "min_rows is for rows in order of time"),
         ({"w": sl.rows(3, every=1)}, 0, "min_rows must be a whole number of at least 1, or None; got 0"),
