@@ -12,7 +12,8 @@ import slicing as sl
 from slicing.columns.order import order_of_most
 from slicing.columns.values import MANY_WORDS, TOP, float_words, word_floats
 from slicing.kernels.ranges import least_of, moments_of
-from slicing.kernels.rows import around, before_edges, recent
+from slicing.kernels.rows import around, before_edges, counted, recent
+from slicing.system.arrays import read_only
 
 ROWS = 5000
 STEPS = {
@@ -209,3 +210,55 @@ def test_many_keys_are_the_floats_that_few_are():
     many, few = word_floats(words), np.concatenate([word_floats(half) for half in np.split(words, 2)])
     np.testing.assert_array_equal(many.view(np.int64), few.view(np.int64))
     np.testing.assert_array_equal(many, floats)
+
+
+def windows_by_rank(cells: list[tuple[int, int]], first_rank: int, n: int, every: int, fewest: int) -> list[tuple]:
+    """The windows of one group's cells (rank of the first row, and after the last one): first cell, last + 1, rank."""
+    starts, ends = ({rank: at for at, rank in enumerate(ranks)} for ranks in zip(*cells, strict=True))
+    found = []
+    for begin in range(0 if first_rank else fewest - n, cells[-1][1], every):
+        from_row, end = max(begin, 0), begin + n
+        if (begin >= first_rank or (begin < 0 and not first_rank)) and end in ends:
+            found.append((starts[from_row], ends[end] + 1, begin))
+    return found
+
+
+@pytest.mark.parametrize("fewest", ["all", "some"])
+@pytest.mark.parametrize("cells", ["rows", "cells"])
+def test_windows_that_are_complete_here(cells, fewest):
+    """Some rows have been evicted before, some cells lie across ends of windows; none lies across a begin."""
+    chance, total = np.random.default_rng(3), 0
+    for _ in range(300):
+        n, every = int(chance.integers(1, 9)), int(chance.integers(1, 9))
+        least = n
+        if fewest == "some":
+            least, every = int(chance.integers(1, n + 1)), 1
+        base, held, expected = [], [], []
+        for group in range(int(chance.integers(1, 4))):
+            first, rows = int(chance.choice([0, 0, 1, 3, 10])), int(chance.integers(1, 30))
+            edges = set(range(first, first + rows))
+            if cells == "cells" and every > 1:
+                begins = set(range(0, first + rows, every))
+                edges = {first, *(edges & begins), *(edge for edge in edges if chance.random() < 0.6)}
+            ranks = [*sorted(edges), first + rows]
+            made = list(pairwise(ranks))
+            before = sum(map(len, held))
+            for a, b, begin in windows_by_rank(made, first, n, every, least):
+                expected.append((before + a, before + b, group, begin))
+            base.append(first)
+            held.append(made)
+        bounds = np.cumsum([0, *map(len, held)])
+        sizes = np.array([b - a for made in held for a, b in made])
+        since = np.arange(sizes.size) * 10
+        time = since + 5
+        columns = np.empty((6, sizes.size), np.int64)
+        one_each = cells == "rows"
+        found = counted(
+            *(bounds, np.array(base), np.empty(0, np.int64) if one_each else sizes, read_only(since), read_only(time)),
+            *(np.int64(n), np.int64(every), np.int64(least), *columns),
+        )
+        first, last, group, start, end, low = columns[:, :found]
+        assert list(zip(*map(np.ndarray.tolist, (first, last, group, low)), strict=True)) == expected
+        assert start.tolist() == since[first].tolist() and end.tolist() == time[last - 1].tolist()
+        total += found
+    assert total > 1000
