@@ -108,7 +108,7 @@ def strip(table: pa.Table) -> list[dict]:
 @pytest.mark.parametrize("case", range(CASES))
 def test_expressions_are_as_columns_computed_beforehand(case):
     chance = random.Random(case)
-    table = rows_of(chance, chance.choice([0, 1, 30, 200]))
+    table = rows_of(chance, [0, 1][case] if case < 2 else chance.choice([5, 30, 60, 200]))
     ours, theirs = queries(chance)
     computed = with_columns(table)
     assert strip(sl.aggregate(table, ours)) == strip(sl.aggregate(computed, theirs))
@@ -450,25 +450,26 @@ def wide_side(chance):
 @pytest.mark.parametrize("case", range(CASES))
 def test_arithmetic_is_exact_or_does_not_fit(case):
     """Of decimals up to 38 digits, durations and times as of integers: nothing wraps without a word."""
-    chance = random.Random(case)
-    (left, a, of_a), (right, b, of_b) = wide_side(chance), wide_side(chance)
-    operator = chance.choice(list(OPERATORS))
-    spec = sl.Spec("t", {"w": sl.tumbling(1)}, {"x": OPERATORS[operator](sl.max("a"), sl.max("b"))}, on_overflow="null")
-    table = pa.table(
-        {
-            "t": range(5),
-            "a": pa.concat_arrays([left, pa.nulls(1, left.type)]),
-            "b": pa.concat_arrays([right, pa.nulls(1, right.type)]),
-        }
-    )
-    try:
-        column = sl.aggregate(table, spec)["x"]
-    except TypeError as refused:
-        kinds = {"time" if pa.types.is_temporal(side.type) else "number" for side in (left, right)}
-        digits = sum(side.type.precision for side in (left, right) if pa.types.is_decimal(side.type))
-        assert " is not defined; arithmetic takes " in str(refused)
-        assert "time" in kinds or (digits == 76 and operator == "*")
-        return
+    chance, column = random.Random(case), None
+    while column is None:  # what is not defined is refused, and drawn anew
+        (left, a, of_a), (right, b, of_b) = wide_side(chance), wide_side(chance)
+        operator = chance.choice(list(OPERATORS))
+        aggs = {"x": OPERATORS[operator](sl.max("a"), sl.max("b"))}
+        spec = sl.Spec("t", {"w": sl.tumbling(1)}, aggs, on_overflow="null")
+        table = pa.table(
+            {
+                "t": range(5),
+                "a": pa.concat_arrays([left, pa.nulls(1, left.type)]),
+                "b": pa.concat_arrays([right, pa.nulls(1, right.type)]),
+            }
+        )
+        try:
+            column = sl.aggregate(table, spec)["x"]
+        except TypeError as refused:
+            kinds = {"time" if pa.types.is_temporal(side.type) else "number" for side in (left, right)}
+            digits = sum(side.type.precision for side in (left, right) if pa.types.is_decimal(side.type))
+            assert " is not defined; arithmetic takes " in str(refused)
+            assert "time" in kinds or (digits == 76 and operator == "*")
     scale = of_a + of_b if operator == "*" else max(of_a, of_b)
     if operator != "*":
         a, b = [v * 10 ** (scale - of_a) for v in a], [v * 10 ** (scale - of_b) for v in b]
