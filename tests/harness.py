@@ -702,13 +702,20 @@ def expected_final(case: Case) -> Out:
 
 
 def check_aggregate(case: Case) -> None:
-    """`aggregate` answers from all rows, however they are chunked."""
+    """`aggregate` answers from all rows, however they are chunked, or refuses them."""
+    expected, failed = None, None
     try:
         expected = expected_final(case)
-    except Refused:
-        return
+    except Refused as refused:
+        failed = refused
     data = pa.Table.from_batches([batch(case, step[1]) for step in case.steps if step[0] == "push"])
-    table = sl.aggregate(data, spec(case))
+    try:
+        table = sl.aggregate(data, spec(case))
+    except (ValueError, OverflowError) as error:
+        if failed is None:
+            raise AssertionError(f"aggregate failed: {error}\n{case!r}") from error
+        return
+    assert expected is not None, f"aggregate should have failed with {failed}\n{case!r}"
     compare_types(case, table, "aggregate")
     compare_windows(case, expected.windows, plain_rows(table), "aggregate")
     Accounts(case).step(expected, SimpleNamespace(windows=table, stats=expected.stats), "flush")
