@@ -66,7 +66,7 @@ class Table:
         """
         rows.setflags(write=False)  # as Arrow's buffers are, so that a kernel is compiled once
         out = np.empty(count, np.int32)
-        if len(parts(count, threads, how)) == 1:
+        if threads == 1 or len(parts(count, threads, how)) == 1:
             self._encode(rows, valid, data, out, slice(0, count))
             return out
         first, size = 0, how.rows * threads
