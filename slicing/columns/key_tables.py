@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from slicing.columns.order import none
 from slicing.kernels.table import (
     CROWDED,
     FINISHED,
@@ -40,6 +41,7 @@ class Table:
         self.given = 0
         self.null = -1
         self._learning = True  # whether many values were new recently
+        self._together = 0  # rows that are looked up at a time: more and more, as fewer values are new
         self.limit = FIRST_ROOM  # the number of ids for which there is room
         self.multiplier, self.patience = MIX, PATIENCE
         self.rebuild()
@@ -69,16 +71,16 @@ class Table:
         if threads == 1 or len(parts(count, threads, how)) == 1:
             self._encode(rows, valid, data, out, slice(0, count))
             return out
-        first, size = 0, how.rows * threads
+        first = 0
         while first < count:
-            last = min(first + (how.turn if self._learning else size), count)
+            last = min(first + (how.turn if self._learning else self._together), count)
             chunk, known = slice(first, last), self.given
             if self._learning or (valid is not None and self.null < 0 and not valid[chunk].all()):
                 self._encode(rows, valid, data, out, chunk)
-                new = self.given - known
+                new, self._together = self.given - known, how.rows * threads
             else:
                 new = self._look_up(rows, valid, data, out, chunk, threads, how)
-                size *= 2
+                self._together = 2 * self._together
             self._learning = new * how.few_new > last - first
             first = last
         return out
@@ -91,8 +93,8 @@ class Table:
 
         def missed(part: slice) -> Ints:
             some = slice(chunk.start + part.start, chunk.start + part.stop)
-            self._step(rows, valid, data, out, some, grow=False)
-            return some.start + np.flatnonzero(out[some] < 0)
+            _, _, left = self._step(rows, valid, data, out, some, grow=False)
+            return none() if left == FINISHED else some.start + np.flatnonzero(out[some] < 0)
 
         at = np.concatenate(side_by_side(missed, parts(chunk.stop - chunk.start, threads, how)))
         if at.size:

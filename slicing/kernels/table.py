@@ -8,7 +8,8 @@ For tables beyond a core's caches, slots and then keys are prefetched: in pushes
 row, 1 M 12 -> 6; it costs 15 % if tables fit.
 
 Both kernels return (rows done, codes given, why they stopped). A stopped block is started again. This is harmless: the
-keys that it added are found. Without ``grow`` they change nothing and never stop: rows with new keys get the code -1.
+keys that it added are found. Without ``grow`` they change no table and do not stop: rows with new keys get the code -1,
+and the reason is NEW if there are any.
 """
 
 import numpy as np
@@ -21,8 +22,8 @@ from slicing.kernels.prefetch import prefetch
 BLOCK = 128  # rows looked at together; 512 need more cache lines at once than a core can load, 1.45 -> 1.3 ns
 AHEAD = 512  # rows ahead that are prefetched from memory
 LINE, PLACES = 8, 16  # rows in a cache line: words, places
-# why a kernel stopped: no codes, no pool bytes, too many steps, no slot
-FINISHED, FULL, NO_BYTES, CROWDED, OUTSIDE = range(5)
+# why a kernel stopped: no codes, no pool bytes, too many steps, no slot; or what it left: new keys
+FINISHED, FULL, NO_BYTES, CROWDED, OUTSIDE, NEW = range(6)
 FAR_SLOTS = 1 << 19  # larger tables are prefetched
 MIX = u64(0x9E3779B97F4A7C15)
 
@@ -65,7 +66,7 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
     branch: only new keys and few others walk (1000 keys 1.49 -> 1.34 ns from memory, with two-byte slots 1.12).
     """
     mask = u64(slots.size - 1)
-    missed = on_stack(BLOCK, np.int64)
+    missed, left = on_stack(BLOCK, np.int64), FINISHED
     for start in range(0, out.size, BLOCK):
         word, code = words[start : start + BLOCK], out[start : start + BLOCK]
         for i in range(start + AHEAD, start + AHEAD + BLOCK, LINE):
@@ -99,6 +100,7 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
                 steps += 1
             if not grow:
                 code[i] = slots[slot] - 1
+                left = NEW if code[i] < 0 else left
                 continue
             if steps > patience:
                 return start, given, CROWDED
@@ -109,7 +111,7 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
                 keys[u64(given)] = word[i]
                 slots[slot] = given
             code[i] = slots[slot] - 1
-    return out.size, given, FINISHED
+    return out.size, given, left
 
 
 @kernel
@@ -119,7 +121,7 @@ def encode_near(words, valid, null, low, slots, keys, given, grow, out):
     Consecutive numbers, ns each, against slots by the lowest bits: 1000 keys 0.81 -> 0.45, 100 k 2.3 -> 1.0, 1 M 2.6 ->
     0.9. The last slot stays free: words far away are looked up there.
     """
-    last = u64(slots.size - 1)
+    last, left = u64(slots.size - 1), FINISHED
     for start in range(0, out.size, BLOCK):
         word, code = words[start : start + BLOCK], out[start : start + BLOCK]
         for i in range(start + AHEAD, start + AHEAD + BLOCK, LINE):
@@ -134,7 +136,10 @@ def encode_near(words, valid, null, low, slots, keys, given, grow, out):
             lowest = min(lowest, code[i])
         if lowest == 0:
             continue
-        for i in range(code.size if grow else 0):
+        if not grow:
+            left = NEW
+            continue
+        for i in range(code.size):
             if code[i] < 0:
                 slot = u64(word[i] - low)
                 if slot >= last:
@@ -146,7 +151,7 @@ def encode_near(words, valid, null, low, slots, keys, given, grow, out):
                     keys[u64(given)] = word[i]
                     slots[slot] = given
                 code[i] = slots[slot] - 1
-    return out.size, given, FINISHED
+    return out.size, given, left
 
 
 @kernel

@@ -14,7 +14,7 @@ from slicing.kernels.guard import inside
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
-from slicing.kernels.table import CROWDED, FAR_SLOTS, FINISHED, FULL, MIX, NO_BYTES, PLACES
+from slicing.kernels.table import CROWDED, FAR_SLOTS, FINISHED, FULL, MIX, NEW, NO_BYTES, PLACES
 from slicing.kernels.text import PIECE, alike, keep, weigh
 
 LONG = PIECE - 1  # longer values are read in pieces
@@ -33,7 +33,7 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
     weights = _weights(multiplier, on_stack(4, np.uint64))
     spare = _readable(data, tail)
     masks = _masks(kept)
-    head, text = u64(own.ctypes.data), u64(data.ctypes.data)
+    head, text, left = u64(own.ctypes.data), u64(data.ctypes.data), FINISHED
     for start in range(0, out.size, ROWS):
         code, offset = out[start : start + ROWS], offsets[start : start + ROWS + 1]
         for at in range(offset[0] + AHEAD, offset[code.size] + AHEAD, LINE):
@@ -61,6 +61,7 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
             slot, steps = _walk(slots, homes[i] >> shift, heads, pool, starts, mine, text + u64(at), length)
             if not grow:
                 code[i] = slots[slot] - 1
+                left = NEW if code[i] < 0 else left
                 continue
             if steps > patience:
                 return start, given, CROWDED
@@ -78,7 +79,7 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
                     heads[given, w] = own[u64(4) * i + u64(w)]
                 slots[slot] = given
             code[i] = slots[slot] - 1
-    return out.size, given, FINISHED
+    return out.size, given, left
 
 
 @inlined
