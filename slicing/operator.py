@@ -59,9 +59,10 @@ class Operator(TakesTurns):
         The query.
     max_windows_per_push
         A push that closes more windows spreads them over the following pushes, about this many each (not windows of
-        ``rows``). Windows that end earliest come first, then keys in the order in which they first came. Windows of one
-        key with the same end are never split. All shares together cost what one flush costs. Results of windows with
-        triggers wait in the order in which they were made. None: a push emits all windows that it closes.
+        ``rows``). Windows between edges that end earliest come first, then keys in the order in which they first came.
+        Sessions that one push closes come key by key. Windows of one key with the same end are never split. All shares
+        together cost what one flush costs. Results of windows with triggers wait in the order in which they were made.
+        None: a push emits all windows that it closes.
     max_bytes
         The most bytes that the operator may hold (``out.stats.bytes``, without Python's own objects). A push that
         would exceed them is refused whole with a ``MemoryError``, and the operator stays as it was.
