@@ -38,9 +38,10 @@ from slicing.operator import Operator
 from slicing.output import Output
 from slicing.push import Pushed
 from slicing.query.processing_time import ProcessingTime
+from slicing.query.progress import Progress
 from slicing.query.spec import Spec
 from slicing.query.triggers import ARRIVAL, ByHand, EveryProcessingTime
-from slicing.query.watermark import Progress, check_places
+from slicing.query.watermark import check_places
 from slicing.stages.close import admit as admitted
 from slicing.stages.close import close_and_fire
 from slicing.stages.collect import Arrivals, collect

@@ -25,11 +25,12 @@ from slicing.push import Pushed, advance, fire_by_hand, flush, push
 from slicing.pushes import marked
 from slicing.pushes.max_bytes import within
 from slicing.pushes.wrong_clock import Watch
+from slicing.query.given_watermarks import fitting, waiting
 from slicing.query.plan import Plan, check_types
 from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.spec_checks import by_hand_windows
-from slicing.query.watermark import Punctuated, fitting, waiting
+from slicing.query.watermark import Punctuated
 from slicing.stages.output import NO_ROWS
 from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory

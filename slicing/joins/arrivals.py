@@ -17,7 +17,7 @@ from slicing.columns.order import is_sorted
 from slicing.columns.values import NOWHERE, decoded, is_binary, is_text, ordering, plain, taken
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
 from slicing.joins.within import RIGHT
-from slicing.query.watermark import Seen
+from slicing.query.progress import Seen
 from slicing.system.arrays import LEAST, MOST, Codes, Ints, Mask
 from slicing.times.measure import Measure
 

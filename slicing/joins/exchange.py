@@ -38,8 +38,10 @@ from slicing.joins.step import Task
 from slicing.joins.two_sided import Out, TwoSided, no_counts
 from slicing.joins.within import LEFT, RIGHT
 from slicing.kernels.table import hash_words
+from slicing.query.given_watermarks import later
+from slicing.query.progress import Progress
 from slicing.query.spec import Spec
-from slicing.query.watermark import Manual, Progress, check_places, later
+from slicing.query.watermark import Manual, check_places
 from slicing.system.arrays import LEAST, MOST, Ints, Unsigned
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.times.durations import parse_span

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import Band, Windows
-from slicing.query.watermark import later
+from slicing.query.given_watermarks import later
 from slicing.system.arrays import LEAST, MOST
 
 

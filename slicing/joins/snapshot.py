@@ -28,7 +28,7 @@ from slicing.joins.state import JoinState, Marked
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.lifecycle.errors import OF_PARTS, OF_TWO_SIDES, SnapshotError, check_fingerprint, check_writer, viewed
-from slicing.query.watermark import Progress
+from slicing.query.progress import Progress
 from slicing.system.arrays import Array, Ints
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.system.sealed import SealError, content_of, header_of, sealed

@@ -16,7 +16,7 @@ from slicing.joins.progress import Marks, effective
 from slicing.joins.sides import UNFIT, Run, Side
 from slicing.joins.step import NOBODY, Task
 from slicing.joins.within import LEFT, RIGHT
-from slicing.query.watermark import Progress
+from slicing.query.progress import Progress
 from slicing.system.arrays import LEAST, MOST, Ints
 
 Own = tuple[int | None, int | None]

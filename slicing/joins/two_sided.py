@@ -26,8 +26,8 @@ from slicing.joins.state import JoinState, Marked, clipped, replanned
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.lifecycle.errors import SnapshotError
+from slicing.query.given_watermarks import fitting, later, waiting
 from slicing.query.policy import Policy
-from slicing.query.watermark import fitting, later, waiting
 from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count
 from slicing.system.turns import TakesTurns, in_turn

@@ -38,8 +38,8 @@ from slicing.lifecycle.row_tables import row_tables, rows_header, rows_of
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
+from slicing.query.progress import Progress
 from slicing.query.spec import Spec
-from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for

@@ -23,8 +23,8 @@ from slicing.kept_rows.remembered import moved
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
 from slicing.query.processing_time import ProcessingTime
+from slicing.query.progress import Progress
 from slicing.query.spec import Spec
-from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for

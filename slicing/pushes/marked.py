@@ -23,10 +23,11 @@ from slicing.columns.wanted import Wanted
 from slicing.lifecycle.by_key import ENDED, as_watermarks, home_of, homes, parted, together, without_passed
 from slicing.lifecycle.state import State, reached_by
 from slicing.push import Pushed
+from slicing.query.given_watermarks import later
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.query.spec_checks import check_marks
-from slicing.query.watermark import Punctuated, later
+from slicing.query.watermark import Punctuated
 from slicing.stages.close import UNCHANGED, Changed, admit, close
 from slicing.stages.collect import belong, collect
 from slicing.stages.output import account, output

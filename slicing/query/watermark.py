@@ -6,9 +6,9 @@ progress, so that a push that fails leaves the operator with its old one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.bits import true
 from slicing.columns.values import decoded, is_text, plain
+from slicing.query.progress import Progress, Seen
 from slicing.system.arguments import choice, column_name, says_arguments
 from slicing.system.arrays import Ints
 from slicing.times.durations import MAX_WORD, Duration, Span, amount, not_negative, parse_span, shown
@@ -25,55 +26,6 @@ from slicing.windows.bounds import LIMIT
 Ticks = TypeVar("Ticks")
 
 _NONE: Ints = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The state of a policy: the largest time seen, and the largest time of each source. Times in ticks."""
-
-    largest: int | None = None
-    sources: dict[str | None, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"largest": self.largest, "sources": [[k, t] for k, t in self.sources.items()]}
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Progress:
-        return Progress(data["largest"], {k: t for k, t in data["sources"]})
-
-    def grown(self, newest: int | None) -> Progress:
-        if newest is None:
-            return self
-        return Progress(newest if self.largest is None else max(self.largest, newest), self.sources)
-
-    def joined(self, other: Progress) -> Progress:
-        """The progress of a stream that two readers have read parts of."""
-        sources = dict(self.sources)
-        for name, time in other.sources.items():
-            sources[name] = max(time, sources.get(name, time))
-        return Progress(self.grown(other.largest).largest, dict(sorted(sources.items(), key=lambda s: str(s[0]))))
-
-
-class Seen(NamedTuple):
-    """The rows of a batch that have a time (at least one), and the positions of rows without one."""
-
-    times: Ints
-    oldest: int
-    newest: int
-    ascending: bool
-    columns: Mapping[str, pa.Array]
-    measure: Measure
-    null_time: Ints
-
-    @staticmethod
-    def of(times: Ints, columns: Mapping[str, pa.Array], measure: Measure, null_time: Ints) -> Seen:
-        ascending = bool((times[1:] >= times[:-1]).all())
-        return Seen(times, int(times.min()), int(times.max()), ascending, columns, measure, null_time)
-
-    def position(self, row: int) -> int:
-        """The position of a row in the batch as it was pushed."""
-        present = np.delete(np.arange(self.times.size + self.null_time.size), self.null_time)
-        return int(present[row])
 
 
 @dataclass(frozen=True)
@@ -405,41 +357,6 @@ def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
         raise TypeError(f"punctuated's by must be a list of column names; got {by!r}")
     return Punctuated(column_name(column, "punctuated's column"), tuple(names))
-
-
-def later(one: int | None, other: int | None) -> int | None:
-    """The larger of two watermarks; None is before all times."""
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)
-
-
-def waiting(given: Sequence[object], watermark: object) -> tuple[object, ...]:
-    """Watermarks from before the first rows, and another one. Those before it that are no later say nothing more."""
-    left = list(given)
-    while left and _is_no_later(left[-1], watermark):
-        left.pop()
-    return (*left, watermark)
-
-
-def _is_no_later(one: object, other: object) -> bool:
-    if isinstance(one, int) or isinstance(other, int):
-        return isinstance(one, int) and isinstance(other, int) and one <= other
-    least, most = (Measure.of(pa.timestamp("ns", "UTC"), "time").watermark(value, "") for value in (one, other))
-    return least <= most
-
-
-def fitting(given: Sequence[object], in_ticks: Callable[[object], Ticks]) -> list[Ticks]:
-    """Watermarks from before the first rows, in ticks. One that does not fit the time column is left out if a later one
-    fits."""
-    found: list[Ticks] = []
-    for number, watermark in enumerate(given, 1):
-        try:
-            found.append(in_ticks(watermark))
-        except (TypeError, ValueError) as error:
-            if number == len(given):
-                raise type(error)(f"{error}. It was given by advance before the first push: advance again") from None
-    return found
 
 
 def _largest(times: Ints) -> int | None:

@@ -19,7 +19,7 @@ from slicing.columns.values import NOWHERE, plain, taken
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.processing_time import ProcessingTime, microseconds
-from slicing.query.watermark import Seen
+from slicing.query.progress import Seen
 from slicing.reducing.batch import Rows
 from slicing.system.arrays import Ints
 from slicing.system.replace import but

@@ -31,7 +31,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.lifecycle.state import State, reached_by
 from slicing.query.plan import Plan
-from slicing.query.watermark import Progress
+from slicing.query.progress import Progress
 from slicing.reducing.batch import Rows
 from slicing.reducing.lift import SEGMENTED, cell_room, reduce_runs
 from slicing.reducing.places import shares

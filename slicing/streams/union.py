@@ -16,7 +16,9 @@ from slicing.columns.bits import present
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type, in_result_types
 from slicing.columns.values import compared
-from slicing.query.watermark import Bounded, Progress, Punctuated, Seen, Watermark, fitting, waiting
+from slicing.query.given_watermarks import fitting, waiting
+from slicing.query.progress import Progress, Seen
+from slicing.query.watermark import Bounded, Punctuated, Watermark
 from slicing.system.arguments import column_name, says_arguments
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import parse_span
