@@ -26,6 +26,7 @@ FIRST_ROOM = 1024  # the number of ids at first
 PATIENCE = 64  # the most steps from a value's home to its slot
 SAMPLE = 4096  # the rows that decide which kind of slots to begin with
 NO_HEAD = np.full(4, -1).view(np.uint64)  # equal to no value's head: see encode_bytes
+MOST_TOGETHER = 1 << 40  # rows
 LONGER = 32  # from so many bytes on, a head holds only the beginning of its value
 NOTHING = np.frombuffer(b"", np.uint8)
 _LENGTH = np.uint64(0xFF)
@@ -80,7 +81,7 @@ class Table:
                 new, self._together = self.given - known, how.rows * threads
             else:
                 new = self._look_up(rows, valid, data, out, chunk, threads, how)
-                self._together = 2 * self._together
+                self._together = min(2 * self._together, MOST_TOGETHER)
             self._learning = new * how.few_new > last - first
             first = last
         return out

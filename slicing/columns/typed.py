@@ -45,9 +45,7 @@ class Columns:
             self._seen = schema, places
         columns = dict(zip(self._types, map(batch.column, places), strict=True))
         for name in self._decoded:
-            column = columns[name]
-            encoded = pa.types.is_run_end_encoded(column.type)
-            columns[name] = pc.run_end_decode(column) if encoded else column.dictionary_decode()
+            columns[name] = columns[name].dictionary_decode()
         return batch, columns | self._computed(batch) if self._derived else columns
 
     def _computed(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:

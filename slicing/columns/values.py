@@ -190,7 +190,9 @@ def is_binary(type: pa.DataType) -> bool:
 
 
 def storage_advice(type: pa.DataType) -> str:
-    """What to do with a column of an extension type, such as UUIDs, or of decimals of 256 bits."""
+    """What to do with a column of an extension type, such as UUIDs, of decimals of 256 bits, or of runs."""
+    if pa.types.is_run_end_encoded(type):
+        return "; decode it with pyarrow.compute.run_end_decode"
     if pa.types.is_decimal256(type):
         return f"; cast it to decimal128({min(type.precision, 38)}, {type.scale})"
     if not isinstance(type, pa.BaseExtensionType):

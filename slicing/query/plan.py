@@ -77,8 +77,7 @@ class Plan(Routes):
         self.arrival = arrival  # False: rows have no order of arrival, and ties go to the smaller value
         given = {name: column_type(schema, name) for name in spec.columns()}
         flags = [name for name, t in given.items() if pa.types.is_dictionary(t) and pa.types.is_boolean(t.value_type)]
-        types = given | {name: t.value_type for name, t in given.items() if pa.types.is_run_end_encoded(t)}
-        types |= {name: pa.bool_() for name in flags if name not in spec.by}  # read as booleans
+        types = given | {name: pa.bool_() for name in flags if name not in spec.by}  # read as booleans
         self.derived = spec.derived()
         types |= derived_types(given, self.derived)
         if isinstance(spec.time, ProcessingTime):

@@ -379,7 +379,10 @@ def distinct(
             raise TypeError("distinct takes a spec alone, or on=, time= and within=; got both")
         spec = replace(on, watermark=manual())
     else:
-        spec = DistinctSpec(on, time, within, keep, sequence, manual())  # type: ignore[arg-type]
+        missing = [f"{name}=" for name, given in (("time", time), ("within", within)) if given is None]
+        if time is None or within is None:
+            raise TypeError(f"sl.distinct needs {' and '.join(missing)} as well, or a sl.DistinctSpec")
+        spec = DistinctSpec(on, time, within, keep, sequence, manual())
     op = Distinct(spec)
     given = in_result_types(one_batch(data))
     found = [out.rows for out in (op.push(given), op.flush()) if out.rows.num_rows]

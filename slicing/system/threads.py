@@ -35,7 +35,7 @@ class Share:
 
     rows: int = 1 << 18  # a thread; with fewer, handing over and merging cost more than they save
     turn: int = 1 << 16  # first rows, whose keys are numbered by one thread while many are new
-    few_new: int = 4  # rows for each new key, from which on several threads look keys up
+    few_new: int = 4  # rows for each row with a new key, from which on several threads look keys up
 
 
 SHARE = Share()

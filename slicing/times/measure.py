@@ -46,6 +46,8 @@ def _cure(type: pa.DataType) -> str:
         return ": it has no values; give its type, for files with pyarrow.dataset.dataset(path, format=..., schema=...)"
     if pa.types.is_dictionary(type):
         return f": cast it to {type.value_type} first"
+    if pa.types.is_run_end_encoded(type):
+        return ": decode it first (pyarrow.compute.run_end_decode)"
     if "period" in str(type):
         return ": make times of it first, as with pandas' dt.to_timestamp()"
     return ""

@@ -309,21 +309,6 @@ def test_values_of_run_end_encoded_columns_are_counted():
     assert out.late["r"].to_pylist() == [None]
 
 
-def test_columns_of_runs_are_times_keys_and_values():
-    runs = {
-        name: pa.RunEndEncodedArray.from_arrays(pa.array([1, 3, 4], pa.int32()), pa.array(values))
-        for name, values in {"t": [3, 5, 8], "k": ["a", "b", None], "v": [1.5, 2.0, 4.0]}.items()
-    }
-    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count(), "s": sl.sum("v")}, by="k")
-    encoded, decoded = pa.table(runs), pa.table({name: column.to_pylist() for name, column in runs.items()})
-    assert tuples(sl.aggregate(encoded, spec)) == [
-        ("w", 0, 10, None, 1, 4.0),
-        ("w", 0, 10, "a", 1, 1.5),
-        ("w", 0, 10, "b", 2, 4.0),
-    ]
-    assert sl.attach(encoded, spec)["n"].to_pylist() == sl.attach(decoded, spec)["n"].to_pylist() == [1, 2, 2, 1]
-
-
 def test_late_rows_of_an_input_with_a_reason_can_be_read():
     op = sl.Operator(sl.Spec(time="t", windows={"w": sl.tumbling(10)}, aggs={"n": sl.count()}))
     op.push(pa.record_batch({"t": [100], "reason": ["mine"]}))

@@ -226,6 +226,8 @@ WHEN_BUILT = {
     "sl.sum('v') // 2": "TypeError: sl.sum('v') has no // and no %: aggregates take + - * /; ...",
     "2 % sl.sum('v')": "TypeError: sl.sum('v') has no // and no %: aggregates take + - * /; ...",
     "sl.latest(rows(), spec())": "ValueError: column 'window' is missing in the results; their columns are t, k, ...",
+    "sl.distinct(rows(), 'k')": "TypeError: sl.distinct needs time= and within= as well, or a sl.DistinctSpec",
+    "sl.distinct(rows(), 'k', within=5)": "TypeError: sl.distinct needs time= as well, or a sl.DistinctSpec",
     "sl.distinct(rows(), sl.DistinctSpec('k', 't', 5), time='t')": (
         "TypeError: distinct takes a spec alone, or on=, time= and within=; got both"
     ),
@@ -502,6 +504,10 @@ WHEN_BOUND = {
         "(timestamp[us]); got '200000000d'"
     ),
     "push(spec(windows={'w': sl.fixed(5, 1)}))": "ValueError: fixed's end must be later than its start; got 5 to 1",
+    "push(spec(), rows(t=pa.RunEndEncodedArray.from_arrays([2], [1])))": (
+        "TypeError: time column 't' must hold timestamps, dates or integers; its type is run_end_encoded<...: "
+        "decode it first (pyarrow.compute.run_end_decode)"
+    ),
     "push(spec(windows={'w': sl.fixed(0, 1 << 40)}), rows(t=times(pa.int32())))": (
         "ValueError: windows['w']: fixed's end must fit a time column of type int32; got 1099511627776"
     ),
