@@ -130,6 +130,10 @@ def first_end(plan: Plan, reports: Reports) -> int:
     return min(ends)
 
 
+def _sessions(plan: Plan, session: SessionWindow, cells: Cells) -> Chains:
+    return chains(cells, plan.session_gaps[session.level], cells.level % plan.levels <= session.level)
+
+
 def completed(
     plan: Plan, reports: Reports, table: Cells, keys: KeyTable | None, until: int
 ) -> tuple[Reports, list[Panes]]:
@@ -205,7 +209,3 @@ def _rows(found: Runs) -> Ints:
 
 def _store(plan: Plan, cells: Cells) -> Store:
     return replace(store_for(plan), runs=(sorted_cells(cells),) if len(cells) else ())
-
-
-def _sessions(plan: Plan, session: SessionWindow, cells: Cells) -> Chains:
-    return chains(cells, plan.session_gaps[session.level], cells.level % plan.levels <= session.level)

@@ -52,8 +52,7 @@ def settle(state: State, reached: int, kept: CellsByReport | None = None) -> Non
     if whole is not None:
         state.store = state.store.of((whole,))
     else:
-        for run in done:
-            state.store = state.store.add(run)
+        state.store = state.store.with_runs(done)
     state.apart = _together(plan, left, fired) if fired else tuple(left)
 
 
