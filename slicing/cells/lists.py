@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from slicing.columns.arrow_out import MANY_ROWS, table_room
+from slicing.columns.arrow_out import table_room
 from slicing.kernels import lists as k
 from slicing.system.arrays import Ints, Mask
 
@@ -341,7 +341,7 @@ def as_items(words: Sequence[Ints], rows: Ints | None) -> Ints:
     """Some rows, or all, of columns of words, as a table. Some thousand rows at a time stay in the cache: 1 M rows of
     four words 19 -> 6 ms."""
     size, width = words[0].size if rows is None else rows.size, len(words)
-    table = np.empty((size, width), np.int64) if size < MANY_ROWS else table_room(size, width)
+    table = table_room(size, width)
     for at in range(0, size, TOGETHER):
         some = slice(at, at + TOGETHER)
         for column, word in enumerate(words):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
+from slicing.closing.numbers import Numbers
 from slicing.columns.order import order_by, picked
 from slicing.kernels.windows import named_rows
 from slicing.query.plan import Plan
@@ -31,9 +32,8 @@ class LazyBlocks(Protocol):
     def whole(self) -> tuple[Block, ...]:
         """The partials of all windows."""
 
-    def numbers(self, wanted: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
-        """Words of lanes as result columns of the given types. None if a range may have no value, or
-        a sum may not fit."""
+    def numbers(self, wanted: Numbers) -> list[Array] | None:
+        """Result columns. None if a range may have no value, or a sum may not fit."""
 
 
 @dataclass(eq=False)

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from slicing.cells.blocks import Block, width
 from slicing.closing.answers import Answers
+from slicing.closing.numbers import Numbers
 from slicing.closing.over_cells import moves
 from slicing.closing.spans import Known, RangePartials, Spans, Steady
 from slicing.columns.arrow_out import room, steps
@@ -106,8 +107,8 @@ class ByType:
                 block[own] = some
         return tuple(found)
 
-    def numbers(self, wanted: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
-        found = [room(len(self), type) for _, _, type in wanted]
+    def numbers(self, wanted: Numbers) -> list[Array] | None:
+        found = [room(len(self), type) for _, _, type in wanted.each]
         for own, part in self.parts:
             numbers = part.numbers(wanted)
             if numbers is None:

@@ -12,7 +12,9 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import Pools, unfit
 from slicing.aggregates.arithmetic import Lowered
 from slicing.cells.blocks import FEW_PARTIALS, by_column
-from slicing.closing.answers import Answers, LazyBlocks
+from slicing.closing.answers import Answers
+from slicing.closing.gathered import Gathered
+from slicing.closing.numbers import Numbers
 from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names, Pieces, array_of, texts
@@ -27,6 +29,7 @@ from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
 FEW_MARKS = 1 << 16  # up to this many different marks, a row's key and mark are sorted as one number
+MANY_NUMBERS = 256  # so many answers are written as columns at once, fewer by numpy
 TIMINGS = ["early", "on_time", "late"]
 
 
@@ -98,8 +101,13 @@ def to_table(
 
 def _results(plan: Plan, answers: Answers, pools: Pools, void: Mask | None) -> list[pa.Array | pa.ChunkedArray]:
     """The columns of aggregates; null where ``void`` is set."""
-    few = isinstance(answers.blocks, tuple) and answers.window.size <= plan.policy.piece
-    aggs = (_aggregates if few else _in_pieces)(plan, answers, pools)
+    aggs: list[pa.Array | pa.ChunkedArray] | None = None
+    lies = isinstance(answers.blocks, tuple)
+    if not lies or answers.window.size >= MANY_NUMBERS:
+        aggs = _numbers(plan, answers)
+    if aggs is None:
+        few = lies and answers.window.size <= plan.policy.piece
+        aggs = (_aggregates if few else _in_pieces)(plan, answers, pools)
     if void is not None:
         aggs = [nulled(array, void) for array in aggs]
     for at, type in plan.coded.items():
@@ -187,12 +195,24 @@ def none_late(given: pa.Schema) -> pa.Table:
     return no_rows(with_reason(given))
 
 
+def _numbers(plan: Plan, answers: Answers) -> list[pa.Array] | None:
+    """The columns if all results are numbers, and partials lie row by row. Also None if one may be null or may not
+    fit."""
+    wanted, blocks = plan.once("numbers", lambda: Numbers.of(plan)), answers.blocks
+    if wanted is None:
+        return None
+    if isinstance(blocks, tuple):
+        if not all([isinstance(block, np.ndarray) and block.flags.c_contiguous for block in blocks]):
+            return None
+        order = np.arange(len(answers)) if answers.shows is None else answers.shows
+        blocks = Gathered(plan.lanes, [(blocks, order)], plan.policy.piece)
+    found = blocks.numbers(wanted)
+    return None if found is None else wanted.arrays(found)
+
+
 def _in_pieces(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
     """The columns of many windows, made from pieces small enough to stay in the cache."""
     columns: list[Pieces] = []
-    numbers = None if isinstance(answers.blocks, tuple) else _numbers(plan, answers.blocks)
-    if numbers is not None:
-        return numbers
     for piece in answers.pieces(plan.policy.piece):
         arrays = _aggregates(plan, piece, pools)
         if len(piece) == len(answers):
@@ -201,29 +221,6 @@ def _in_pieces(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa
         for column, array in zip(columns, arrays, strict=True):
             column.append(array)
     return [column.together() for column in columns]
-
-
-def _numbers(plan: Plan, blocks: LazyBlocks) -> list[pa.Array] | None:
-    """Result columns made from blocks and written once. None if a result needs more than a word of a partial."""
-    wanted = [
-        (plan.partials.lanes_of[name][0], agg.number, _number_type(agg.type))
-        for name, agg in plan.aggs.items()
-        if agg.number is not None
-    ]
-    found = blocks.numbers(wanted) if len(wanted) == len(plan.aggs) and not plan.agg_since else None
-    if found is None:
-        return None
-    types = (agg.type for agg in plan.aggs.values())
-    return [
-        pa.Array.from_buffers(type, len(blocks), [None, pa.py_buffer(column)], null_count=0)
-        for type, column in zip(types, found, strict=True)
-    ]
-
-
-def _number_type(type: pa.DataType) -> np.dtype[Any]:
-    """The numpy type of a column of numbers. Types of eight bytes are plain words."""
-    width = type.bit_width // 8
-    return np.dtype(f"{'u' if width < 8 and pa.types.is_unsigned_integer(type) else 'i'}{width}")
 
 
 def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from slicing.cells.blocks import Block, together, width
 from slicing.cells.lanes import Lane
+from slicing.closing.numbers import Numbers
 from slicing.columns.arrow_out import room
 from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import totals_of
@@ -248,14 +249,14 @@ class RangePartials:
         for piece, ranges in self._pieces():
             yield piece, tuple(column.partials(ranges) for column in self.columns)
 
-    def numbers(self, wanted: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
+    def numbers(self, wanted: Numbers) -> list[Array] | None:
         """Words of columns as result columns, each written once in its final place (floats as numbers, not as keys).
         None if a range may have no value, or a sum may not fit."""
-        found = [room(len(self), type) for _, _, type in wanted]
+        found = [room(len(self), type) for _, _, type in wanted.each]
         for piece, ranges in self._pieces():
-            if not all(self.columns[at].gives(word, ranges) for at, word, _ in wanted):
+            if not all(self.columns[at].gives(word, ranges) for at, word, _ in wanted.each):
                 return None
-            for (at, word, type), out in zip(wanted, found, strict=True):
+            for (at, word, type), out in zip(wanted.each, found, strict=True):
                 into = out[piece] if type.itemsize == 8 else np.empty(ranges.first.size, np.int64)
                 self.columns[at].number(word, ranges, into)
                 if type.itemsize < 8:

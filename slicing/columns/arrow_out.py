@@ -22,7 +22,7 @@ from slicing.system.arrays import Array, Ints, Mask
 MANY_NAMES = 128  # with so many rows, names are taken by a kernel: 180 rows 13 -> 4 us, 18,000 rows 100 -> 25 us
 MOST_TEXT = (1 << 31) - 1  # the most bytes in a column of strings
 KEPT_TEXT = 1 << 21  # the most bytes of names that are kept for later results
-MANY_ROWS = 1 << 13  # with so many rows, a table uses Arrow's memory
+MANY_ROWS = 1 << 13  # with so many numbers, a column or a table uses Arrow's memory
 MUCH = 1 << 14  # up to so many bytes, the longest text decides the room of each text
 
 _type_of = cache(pa.from_numpy_dtype)
@@ -55,8 +55,9 @@ def room(size: int, type: npt.DTypeLike = np.int64) -> Array:
 
 
 def table_room(size: int, words: int) -> Ints:
-    """An uninitialised table of words in Arrow's memory pool, for ``MANY_ROWS`` rows or more."""
-    return room(size * words).reshape(size, words)
+    """An uninitialised table of words, a large one in Arrow's memory pool."""
+    few = size * words < MANY_ROWS
+    return np.empty((size, words), np.int64) if few else room(size * words).reshape(size, words)
 
 
 def steps(first: int, size: int, step: int) -> Ints:

@@ -145,6 +145,13 @@ def held_cells(words, held):
 
 
 @kernel
+def slice_meta(ends, counts, meta):
+    """END, CODE and ROWS of the cells of slices without keys: 50,000 cells 180 -> 60 us."""
+    for i in range(counts.size):
+        meta[i, END], meta[i, CODE], meta[i, ROWS] = ends[i], 0, counts[i]
+
+
+@kernel
 def grid_meta(held, ends, code, words, meta):
     """END, CODE and ROWS of some cells of a grid, ascending. Cell slot * codes + k belongs to slice ``ends[slot]`` and
     to ``code[k]``, and its first word is its number of rows."""

@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from slicing.cells.lanes import Lane
-from slicing.columns.arrow_out import MANY_ROWS, table_room
+from slicing.columns.arrow_out import table_room
 from slicing.columns.values import SIGN_BIT
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import LOW
@@ -105,7 +105,7 @@ class Quads:
         return self.words.nbytes + self.spilt.nbytes
 
     def partials(self, which: Ints) -> Ints:
-        block = cell_room(which.size, self.width)
+        block = table_room(which.size, self.width)
         settle(which, self.words, self.spilt, block)
         return block
 
@@ -178,7 +178,7 @@ class Lifted:
                 return self._by_edges(place)
             if self._piecewise and not place.ascend:
                 self._whole()
-            self.block = cell_room(self._size, len(kinds.IDENTITY[kind]))
+            self.block = table_room(self._size, len(kinds.IDENTITY[kind]))
             if place.threads == 1:
                 self._segments(place.first, place.last, self.block)
             else:
@@ -347,11 +347,6 @@ def takes_any_ranges(plan: Plan, lanes: Iterable[Lane]) -> bool:
 def tells_edges(plan: Plan, lane: Lane) -> bool:
     """Whether the partial of a run is the partial of its first or last row."""
     return lane.kind in (kinds.FIRST, kinds.LAST) and plan.arrival and plan.spec.sequence is None
-
-
-def cell_room(cells: int, words: int) -> Ints:
-    """An uninitialised table of cells."""
-    return np.empty((cells, words), np.int64) if cells < MANY_ROWS else table_room(cells, words)
 
 
 def reduce_runs(kind: int, first: Ints, last: Ints, x: Array, block: Ints) -> None:

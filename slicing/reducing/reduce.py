@@ -396,7 +396,7 @@ def meta_of(ends: Ints, code: Ints | Codes, counts: Ints, table: Ints | None, wo
         if held.size == counts.size:
             held = None
     size = counts.size if held is None else held.size
-    meta = np.empty((size, words), np.int64) if size < MANY_ROWS else table_room(size, words)
+    meta = table_room(size, words) if many else np.empty((size, words), np.int64)
     if held is None:
         cells = meta if ends.shape == code.shape else meta.reshape(len(ends), len(code), words)
         cells[..., END], cells[..., CODE], meta[:, ROWS] = ends, code, counts

@@ -18,22 +18,23 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slicing.cells.blocks import FIRST
+from slicing.cells.blocks import FEW_PARTIALS, FIRST
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.closing.due_ranges import due_ranges, of_rows
 from slicing.closing.over_rows import FEWEST, of_columns
 from slicing.closing.too_many import MOST_ROWS
+from slicing.columns.arrow_out import table_room
 from slicing.columns.order import alike
 from slicing.columns.values import buffer
 from slicing.kernels import combine as kinds
-from slicing.kernels.cells import CODE, END, ROWS
+from slicing.kernels.cells import CODE, END, ROWS, slice_meta
 from slicing.lifecycle.state import State, reached_by
 from slicing.query.plan import Plan
 from slicing.query.progress import Progress
 from slicing.reducing.batch import Rows
-from slicing.reducing.lift import SEGMENTED, cell_room, reduce_runs
+from slicing.reducing.lift import SEGMENTED, reduce_runs
 from slicing.reducing.places import shares
 from slicing.stages.close import close
 from slicing.system.arrays import Array, Ints
@@ -140,7 +141,8 @@ def _tumbled(state: State, new: New, reached: int | None) -> list[Answers]:
     due = len(cells.meta) - (0 if left is None else len(left.meta))
     if not due:
         return []
-    end, none = np.ascontiguousarray(cells.end[:due]), alike(0, due)
+    end = np.ascontiguousarray(cells.end[:due]) if cells.ends is None else cells.ends[:due]
+    none = alike(0, due)
     return [Answers(none, end - state.plan.periodic[0], end, none, cells.partials(slice(0, due)), True)]
 
 
@@ -203,15 +205,18 @@ class New:
             some = counts.nonzero()[0]
             edges, first, last, counts = edges[some], first[some], last[some], counts[some]
         at = 0 if held is None else len(held.meta) - self.goes_on  # the place of the first new cell
-        meta = cell_room(at + edges.size, Cells.words)
-        meta[at:, END], meta[:, CODE], meta[at:, ROWS] = edges, 0, counts
+        meta = table_room(at + edges.size, Cells.words)
+        if edges.size < FEW_PARTIALS:
+            meta[at:, END], meta[at:, CODE], meta[at:, ROWS] = edges, 0, counts
+        else:
+            slice_meta(edges, counts, meta[at:])
         if held is not None:
             meta[:at] = held.meta[:at]
             if self.goes_on:
                 meta[at, ROWS] += held.meta[at, ROWS]
         blocks = []
         for number, lane in enumerate(self.way.lanes):
-            block = cell_room(len(meta), lane.words)
+            block = table_room(len(meta), lane.words)
             if lane.read is None:
                 block[at:, 0] = counts
             else:

@@ -1,0 +1,84 @@
+"""Results that are numbers, each read from the words of one partial (``BoundAggregate.number``): columns are written
+once, without columns of words in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.columns.lazy import lazy
+from slicing.kernels import combine as kinds
+from slicing.kernels.numbers import KEY, MEAN_F, MEAN_I, SUM_F, SUM_I, WORD
+from slicing.query.plan import Plan
+from slicing.system.arrays import Array, Ints
+
+
+class Number(NamedTuple):
+    """A result: the word of a lane that it is (``TOTAL``, ``MEAN``: read from two words), and its numpy type."""
+
+    lane: int
+    word: int
+    type: np.dtype[Any]
+
+
+class OfLane(NamedTuple):
+    """The results of one lane: their places among all results, their words, and how they are read from these."""
+
+    lane: int
+    counts: bool
+    places: Sequence[int]
+    words: Ints
+    forms: Ints
+
+
+@dataclass(eq=False)
+class Numbers:
+    """All results of a query."""
+
+    plan: Plan
+    each: Sequence[Number]
+
+    @staticmethod
+    def of(plan: Plan) -> Numbers | None:
+        """None if a result is more than a number, or is null in windows that began before it was added."""
+        if plan.agg_since or any(agg.number is None for agg in plan.aggs.values()):
+            return None
+        lanes = plan.partials.lanes_of
+        each = [Number(lanes[name][0], int(agg.number or 0), _type_of(agg.type)) for name, agg in plan.aggs.items()]
+        return Numbers(plan, each)
+
+    @lazy
+    def by_lane(self) -> Sequence[OfLane]:
+        found = []
+        for at, lane in enumerate(self.plan.lanes):
+            places = [place for place, number in enumerate(self.each) if number.lane == at]
+            words = [self.each[place].word for place in places]
+            forms = [_form(lane.kind, word) for word in words]
+            if places:
+                found.append(OfLane(at, lane.kind == kinds.COUNT, places, np.array(words), np.array(forms)))
+        return found
+
+    def arrays(self, columns: Sequence[Array]) -> list[pa.Array]:
+        """Columns without nulls, in the types of the results."""
+        return [
+            pa.Array.from_buffers(agg.type, column.size, [None, pa.py_buffer(column)], null_count=0)
+            for agg, column in zip(self.plan.aggs.values(), columns, strict=True)
+        ]
+
+
+def _form(kind: object, word: int) -> int:
+    if word == kinds.TOTAL:
+        return SUM_F if kind in kinds.FLOATS else SUM_I
+    if word == kinds.MEAN:
+        return MEAN_F if kind in kinds.FLOATS else MEAN_I
+    return KEY if word >= kinds.SUM_WORDS and kind == kinds.BASIC_F else WORD
+
+
+def _type_of(type: pa.DataType) -> np.dtype[Any]:
+    """The numpy type of a column of numbers. Types of eight bytes are plain words."""
+    width = type.bit_width // 8
+    return np.dtype(f"{'u' if width < 8 and pa.types.is_unsigned_integer(type) else 'i'}{width}")
