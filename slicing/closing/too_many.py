@@ -36,6 +36,14 @@ def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None
     )
 
 
+def out_of_memory(error: MemoryError) -> MemoryError:
+    """The error for windows that exceed the memory, which is found when they are listed."""
+    return MemoryError(
+        f"the windows that close now need more memory than there is ({error}): a larger every makes fewer of them, and "
+        "sl.Operator(max_windows_per_push=) spreads them over several pushes"
+    )
+
+
 def check_filled(name: str, windows: int) -> None:
     """Refuse to fill too many empty windows."""
     if windows > MOST_EMPTY:

@@ -56,7 +56,16 @@ def given_back(table: pa.Table, kind: str, *origins: Origin) -> Any:
     does not keep."""
     if kind == "arrow":
         return table
+    table = _without_runs(table)
     return _pandas(table, origins) if kind == "pandas" else _polars(table, kind, origins)
+
+
+def _without_runs(table: pa.Table) -> pa.Table:
+    """Run-end-encoded columns decoded: Polars has none, and pyarrow 24 reads their types wrongly for pandas."""
+    for at, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+        if pa.types.is_run_end_encoded(type):
+            table = table.set_column(at, name, pc.run_end_decode(table.column(at)))
+    return table
 
 
 def names_in(frame: Any) -> list[str]:

@@ -17,7 +17,7 @@ from slicing.closing.fill import Filled, completes_empty
 from slicing.closing.panes import Panes
 from slicing.closing.postpone import Postponed, emitted
 from slicing.closing.revise import revise
-from slicing.closing.too_many import MOST_ROWS, check_due
+from slicing.closing.too_many import MOST_ROWS, check_due, out_of_memory
 from slicing.closing.ways import Closing
 from slicing.columns.values import NOWHERE
 from slicing.kept_rows.by_key import KeyRows
@@ -151,7 +151,10 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool, qui
     closing = Closing(plan, state.store, state.keys, after, until)
     wait = bool(state.postponed) or not (most is None or (plan.adds_up and closing.most <= most))
     if not wait:
-        answers, state.filled = all_windows(closing, state.filled, quiet)
+        try:
+            answers, state.filled = all_windows(closing, state.filled, quiet)
+        except MemoryError as error:
+            raise out_of_memory(error) from None
     else:
         if not plan.adds_up:
             closing.table()

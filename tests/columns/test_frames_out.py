@@ -210,6 +210,22 @@ def test_attach_takes_frames_whose_column_names_are_numbers(returns: str) -> Non
     assert found["s"].tolist() == [11, 11] and found.index.tolist() == ["x", "y"]
 
 
+@pytest.mark.parametrize("type", [pa.timestamp("us", "Europe/Berlin"), pa.string(), pa.list_(pa.int64())], ids=str)
+def test_columns_of_runs_come_back_decoded(type: pa.DataType) -> None:
+    """``to_pandas`` itself ends the process at runs of times with a zone."""
+    values = pa.array([None, 1_700_000_000_000_000]).cast(pa.timestamp("us", "UTC"))
+    values = (
+        values.cast(type) if pa.types.is_timestamp(type) else pa.array([None, "a" if type == "string" else [1]], type)
+    )
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), values)
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()})
+    table = pa.table({"t": [1, 2, 3], "runs": runs})
+    first, second, last = pa.table({"v": values.take(pa.array([0, 0, 1]))})["v"].to_pylist()
+    assert sl.attach(table, spec, returns="polars")["runs"].to_list() == [first, second, last]
+    found = sl.attach(table, spec, returns="pandas")["runs"]
+    assert found.isna().tolist() == [True, True, False] and found[2] == last
+
+
 @pytest.mark.filterwarnings("ignore:.*column names of mixed type")
 @pytest.mark.parametrize("name", [0, ("a", "b"), pd.Timestamp("2026-01-01")])
 def test_attach_keeps_column_names_that_are_no_strings(name: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import slicing as sl
 from slicing.closing import too_many
+from slicing.stages import close
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("s", pa.string()), ("v", pa.int64()), ("x", pa.float64())])
 # time, key, string, integer, float
@@ -211,6 +212,18 @@ def test_more_windows_than_a_result_has_room_for_are_refused_before_anything_cha
         assert op.snapshot() == before
     assert op.advance(9).windows.num_rows
     assert op.push(batch(FOURTH)).windows.num_rows
+
+
+def test_windows_that_exceed_the_memory_are_refused_with_what_to_do(monkeypatch):
+    op = sl.Operator(sl.Spec("t", {"w": sl.sliding(10, every=1)}, {"n": sl.count()}))
+    op.push(pa.table({"t": [0, 5]}))
+    before = op.snapshot()
+    with monkeypatch.context() as context:
+        context.setattr(close, "all_windows", lambda *given: np.empty(1 << 45))  # more than any machine has
+        with pytest.raises(MemoryError, match=r"memory than there is \(.*\): a larger every .*max_windows_per_push"):
+            op.flush()
+    assert op.snapshot() == before
+    assert op.flush().windows["n"].to_pylist() == [2] * 5 + [1] * 5
 
 
 def test_slices_are_not_listed_to_tell_that_few_windows_close(monkeypatch):
