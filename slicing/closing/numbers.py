@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slicing.cells.lanes import Lane
 from slicing.columns.lazy import lazy
 from slicing.kernels import combine as kinds
 from slicing.kernels.numbers import KEY, MEAN_F, MEAN_I, SUM_F, SUM_I, WORD
@@ -37,24 +38,26 @@ class OfLane(NamedTuple):
 
 @dataclass(eq=False)
 class Numbers:
-    """All results of a query."""
+    """All results of a query, and their types."""
 
-    plan: Plan
+    lanes: Sequence[Lane]
     each: Sequence[Number]
+    types: Sequence[pa.DataType]
 
     @staticmethod
     def of(plan: Plan) -> Numbers | None:
-        """None if a result is more than a number, or is null in windows that began before it was added."""
-        if plan.agg_since or any(agg.number is None for agg in plan.aggs.values()):
-            return None
-        lanes = plan.partials.lanes_of
-        each = [Number(lanes[name][0], int(agg.number or 0), _type_of(agg.type)) for name, agg in plan.aggs.items()]
-        return Numbers(plan, each)
+        """None if a result is more than a number."""
+        each, lanes = list[Number](), plan.partials.lanes_of
+        for name, agg in plan.aggs.items():
+            if agg.number is None:
+                return None
+            each.append(Number(lanes[name][0], agg.number, _type_of(agg.type)))
+        return Numbers(plan.lanes, each, [agg.type for agg in plan.aggs.values()])
 
     @lazy
     def by_lane(self) -> Sequence[OfLane]:
         found = []
-        for at, lane in enumerate(self.plan.lanes):
+        for at, lane in enumerate(self.lanes):
             places = [place for place, number in enumerate(self.each) if number.lane == at]
             words = [self.each[place].word for place in places]
             forms = [_form(lane.kind, word) for word in words]
@@ -65,8 +68,8 @@ class Numbers:
     def arrays(self, columns: Sequence[Array]) -> list[pa.Array]:
         """Columns without nulls, in the types of the results."""
         return [
-            pa.Array.from_buffers(agg.type, column.size, [None, pa.py_buffer(column)], null_count=0)
-            for agg, column in zip(self.plan.aggs.values(), columns, strict=True)
+            pa.Array.from_buffers(type, column.size, [None, pa.py_buffer(column)], null_count=0)
+            for type, column in zip(self.types, columns, strict=True)
         ]
 
 

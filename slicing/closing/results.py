@@ -198,8 +198,8 @@ def none_late(given: pa.Schema) -> pa.Table:
 def _numbers(plan: Plan, answers: Answers) -> list[pa.Array] | None:
     """The columns if all results are numbers, and partials lie row by row. Also None if one may be null or may not
     fit."""
-    wanted, blocks = plan.once("numbers", lambda: Numbers.of(plan)), answers.blocks
-    if wanted is None:
+    wanted, blocks = plan.alike("numbers", lambda: Numbers.of(plan)), answers.blocks
+    if wanted is None or plan.agg_since:  # an aggregate that was added is null in windows that had begun
         return None
     if isinstance(blocks, tuple):
         if not all([isinstance(block, np.ndarray) and block.flags.c_contiguous for block in blocks]):
