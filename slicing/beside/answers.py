@@ -27,7 +27,7 @@ from slicing.columns.names import free
 from slicing.columns.order import order_by, sorting, stable_order
 from slicing.columns.values import ordering, taken
 from slicing.kernels.attach import ascends, at_ranks, lag_of, last_begun
-from slicing.kernels.counting import count_before
+from slicing.kernels.counting import count_before, count_codes
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.query.spec import Spec
@@ -135,7 +135,7 @@ class Rows:
 
     def place(self) -> Ints:
         """Each row's place among all rows, sorted by key, then by (time, sequence, arrival)."""
-        sizes = np.bincount(self.code, minlength=self.codes) if self.keyed else np.zeros(1, np.int64)
+        sizes = _counted(self.code, self.codes)
         return self._before(True, True, np.cumsum(sizes) - sizes)
 
     def rank(self, per_key: bool, by_time: bool) -> Ints:
@@ -186,15 +186,15 @@ class Rows:
         at_ranks(self.code, rank, windows.bounds, *np.array([less, window.every, rows]), out)
         return out
 
-    def spread(self, found: Ints) -> pa.Array | int:
-        """Spread what was found for these rows over all given rows. Null where nothing was found. A number: the rows
+    def spread(self, found: Ints) -> Ints | int:
+        """Spread what was found for these rows over all given rows. -1 where nothing was found. A number: the rows
         after the first so many have one window each, in order."""
         if self.at is not None:
             every = np.full(self.count, -1)
             every[self.at] = found
             found = every
         lag = int(lag_of(found))
-        return array_of(found, found < 0) if lag < 0 else lag
+        return found if lag < 0 else lag
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class Results:
         if not ascends(code, read_only(begins)):
             order = _by_code(begins, code) if code.size else order_by(begins)
             at, begins = order if at is None else at.take(order), begins.take(order)
-        sizes = np.bincount(code, minlength=self.codes) if self.code is not None else np.array([begins.size])
+        sizes = np.array([begins.size]) if self.code is None else _counted(code, self.codes)
         return Windows(self, at, read_only(begins), np.append(0, np.cumsum(sizes)))
 
     def _codes(self, column: str) -> Codes:
@@ -277,7 +277,7 @@ def _begin(window: AnyWindow, results: Results, by_rank: bool) -> str:
 
 def answer_of_each(
     rows: Rows, results: Results, name: str, window: AnyWindow, schema: pa.Schema
-) -> tuple[pa.Array | int, pa.Table]:
+) -> tuple[Ints | int, pa.Table]:
     """For each given row the position of its answer, and the answers. A number: the rows after the first so many have
     an answer each, in order."""
     spec = rows.spec
@@ -313,6 +313,13 @@ def _window_of_each(rows: Rows, windows: Windows, window: AnyWindow) -> Ints:
     else:  # no row is left out, and windows may end at their last row's time
         found = rows.last_begun(rows.time, windows, read_only(np.empty(0, np.int64)))
     return windows.among_all(found)
+
+
+def _counted(code: Codes, codes: int) -> Ints:
+    """How often each code comes."""
+    counts = np.zeros(codes, np.int64)
+    count_codes(code, counts)
+    return counts
 
 
 def _joined(parts: list[Array]) -> Array:

@@ -11,16 +11,19 @@ import pyarrow as pa
 from slicing.api import aggregate
 from slicing.beside.answers import INSTEAD, Question, Rows, answer_of_each
 from slicing.beside.short import up_to
+from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back, names_in, with_beside
 from slicing.columns.sources import batches
+from slicing.columns.values import rows_of
 from slicing.columns.wanted import ALL as ALL_COLUMNS
 from slicing.columns.wanted import Wanted
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.spec_checks import AnyWindow
 from slicing.system.arguments import says_arguments
+from slicing.system.arrays import Ints
 from slicing.times.durations import amount, shown
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole
 from slicing.windows.rows.last_rows import LastRows
@@ -116,17 +119,19 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     return given_back(given, kind, (data, {name: (name,) for name in given.column_names} | sources))
 
 
-def _beside(answers: pa.ChunkedArray, at: pa.Array | int, rows: int) -> pa.Array | pa.ChunkedArray:
-    """The answers at these positions; or, one for each of the ``rows``, in order, behind so many nulls."""
+def _beside(answers: pa.ChunkedArray, at: Ints | int, rows: int) -> pa.Array | pa.ChunkedArray:
+    """The answers at these positions, null at -1; or, one for each of the ``rows``, in order, behind so many nulls."""
     if isinstance(at, int):
         answers = answers.slice(0, rows - at)
         if at == 0:
             return answers
         if pa.types.is_primitive(answers.type):
             return pa.concat_arrays([pa.nulls(at, answers.type), *answers.chunks])
-        number = np.arange(-at, len(answers))
-        at = array_of(number, number < 0)
-    return some_of(answers, at)
+        at = np.maximum(np.arange(-at, len(answers)), -1)
+    none = at < 0
+    if pa.types.is_dictionary(answers.type):
+        return some_of(answers, array_of(at, none))
+    return rows_of(one_piece(answers), at, none if none.any() else None)
 
 
 def _check_window(name: str, window: AnyWindow) -> None:

@@ -87,10 +87,11 @@ class WordColumn(_Column):
     def values(self, ids: Ints) -> pa.Array:
         if t.is_null(self.type):
             return pa.nulls(ids.size)
-        words, null = self.table.keys.take(ids), self.table.null
-        if self.dtype.kind == "f":
-            words = words.view(np.float64)
-        words = words.astype(self.dtype, copy=False)
+        keys, given, null = self.table.keys, self.table.given, self.table.null
+        few = given < ids.size  # fewer to convert
+        words = keys[:given] if few else keys.take(ids)
+        words = (words.view(np.float64) if self.dtype.kind == "f" else words).astype(self.dtype, copy=False)
+        words = words.take(ids) if few else words
         data = np.packbits(words, bitorder="little") if t.is_boolean(self.type) else words
         known = None if null < 0 else pa.py_buffer(np.packbits(ids != null, bitorder="little"))
         return pa.Array.from_buffers(self.type, ids.size, [known, pa.py_buffer(data)])

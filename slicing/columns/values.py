@@ -148,13 +148,15 @@ def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([take(c) for c in batch.columns], schema=batch.schema)
 
 
-def rows_of(column: pa.Array, index: Ints) -> pa.Array:
-    """``column.take(index)``, for rows that exist. Words without nulls are faster: 1000 rows 11 -> 3 us."""
+def rows_of(column: pa.Array, index: Ints, null: Mask | None = None) -> pa.Array:
+    """``column.take(index)``, for rows that exist; null where ``null`` is set. Words without nulls are faster: 1000
+    rows 11 -> 3 us."""
     type = column.type
-    if column.null_count or not pa.types.is_primitive(type) or type.bit_width != 64:
-        return column.take(array_of(index))
-    words = gathered(buffer(column, np.dtype(np.int64)), index)
-    return pa.Array.from_buffers(type, index.size, [None, pa.py_buffer(words)], null_count=0)
+    if column.null_count or not len(column) or not pa.types.is_primitive(type) or type.bit_width != 64:
+        return column.take(array_of(index, null))
+    words = gathered(buffer(column, np.dtype(np.int64)), index if null is None else np.where(null, 0, index))
+    known = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    return pa.Array.from_buffers(type, index.size, [known, pa.py_buffer(words)], null_count=-1 if known else 0)
 
 
 def gathered(words: Ints, index: Ints) -> Ints:

@@ -45,7 +45,8 @@ class Due:
             first, last = np.searchsorted(closes, [after, until])
             last = closes.size if view.over[0] else last
             return whole if last - first == closes.size else whole.take(slice(first, last))
-        due = ((closes < until) | view.over[found.group]) & (closes >= after)
+        over = True if view.over.all() else (closes < until) | view.over.take(found.group)
+        due = (closes >= after) & over
         return whole if due.all() else whole.take(due)
 
     def take(self, index: Mask | slice) -> Due:
@@ -53,7 +54,7 @@ class Due:
 
     def code(self) -> Ints:
         code = self.view.code
-        return alike(code[0], self.found.first.size) if code.size == 1 else code[self.found.group]
+        return alike(code[0], self.found.first.size) if code.size == 1 else code.take(self.found.group)
 
     def identity(self) -> Ints:
         """What distinguishes one window from another, including its content: rows are only ever added between

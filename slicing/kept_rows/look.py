@@ -131,7 +131,7 @@ def _lifted(store: KeyRows, runs: list[Rows], ranked: Ints) -> list[Run]:
         rows = waiting.joined(runs)
         code = rows.code
         assert code is not None
-        rows = rows.take(stable_order(code))
+        rows = rows.take(stable_order(code), arrival=None if plan.knows_rows else rows.first_arrival())
         return [slices_of(plan, store.quiet, rows, ranked) if plan.rows.as_slices else PlainRows.of(rows, ranked)]
     if plan.rows.as_slices:
         runs = waiting.apart(runs) if plan.idle is None else [waiting.joined(runs)]

@@ -12,10 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from slicing.columns.arrow_out import room
 from slicing.columns.lazy import lazy
 from slicing.columns.order import begins, is_sorted, stable_order
 from slicing.columns.row_values import Values
 from slicing.kept_rows import waiting
+from slicing.kernels.rows import number_in_groups
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
@@ -50,10 +52,11 @@ class PlainRows(ShownRows):
     def of(rows: Rows, ranked: Ints) -> PlainRows:
         """Rows sorted by key. ``ranked``: how many rows each key had before."""
         assert rows.code is not None
-        bounds = groups_of(rows)
-        first = bounds[:-1]
-        shift = np.repeat(ranked[rows.code[first]] - first, np.diff(bounds))
-        return PlainRows(rows, np.arange(len(rows)) + shift)
+        bounds, rank = groups_of(rows), room(len(rows))
+        number_in_groups(bounds, ranked[rows.code[bounds[:-1]]], rank)
+        made = PlainRows(rows, rank)
+        made.__dict__["_groups"] = bounds
+        return made
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -105,6 +108,10 @@ class PlainRows(ShownRows):
         return self.rows.flag(self.rows.plan.rows.flags[flag][1])
 
     def groups(self) -> Ints:
+        return self._groups
+
+    @lazy
+    def _groups(self) -> Ints:
         return groups_of(self.rows)
 
     def ranked(self, bounds: Ints, rank: Ints) -> Ints:

