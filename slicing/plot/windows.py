@@ -66,15 +66,16 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     table = timed(table.append_column(line, series), measure, tuple(ticks))
     table = table.set_column(table.column_names.index(y), y, table[y].cast(pa.float64(), safe=False))
     kind = "T" if pa.types.is_temporal(table.schema.field("window_end").type) else "Q"
-    field = y.translate({ord(sign): f"\\{sign}" for sign in ".[]:"})
+    # by keywords, as in a shorthand ":Q" at the end would be the type
+    number = {"field": y.translate({ord(sign): f"\\{sign}" for sign in ".[]'\""}), "type": "quantitative", "title": y}
     return (
         alt.Chart(table)
         .mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5)
         .encode(
             x=alt.X(f"window_end:{kind}", scale=alt.Scale(zero=False)),
-            y=alt.Y(field, type="quantitative", title=y),
+            y=alt.Y(**number),
             color=alt.Color(f"{line}:N", scale=alt.Scale(range=COLORS)),
-            tooltip=[f"{line}:N", *(f"{name}:{kind}" for name in bounds), alt.Tooltip(field, type="quantitative")],
+            tooltip=[f"{line}:N", *(f"{name}:{kind}" for name in bounds), alt.Tooltip(**number)],
         )
         .properties(width=WIDTH, height=260)
     )

@@ -198,6 +198,15 @@ def test_keys_that_are_numbers_have_lines_of_their_own(emit):
     }
 
 
+@pytest.mark.parametrize("name", ["v.max", "v[0]", "rate:Q", "ms:hour", "'n'", '"n"', "it's"])
+def test_a_column_of_any_name_is_drawn(name):
+    def paths(column: str) -> list[str]:
+        windows = sl.aggregate(READINGS, sl.Spec("ts", {"six": sl.tumbling("6m")}, {column: sl.max("value")}))
+        return re.findall(r' d="([^"]*)"', vl_convert.vegalite_to_svg(sl.plot.results(windows, y=column).to_dict()))
+
+    assert paths(name) == paths("n")
+
+
 def test_early_results_are_on_the_line_of_their_window():
     aggs = {"st": sl.last("st"), "n": sl.count(), "end": sl.last("st")}
     spec = sl.Spec("t", {"ten": sl.tumbling(10)}, aggs, by="k", emit="updates", trigger=sl.every(5))
