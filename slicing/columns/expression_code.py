@@ -48,6 +48,7 @@ _WORDS = {
 }
 _TYPED = (("RoundToMultipleOptions", "multiple"), ("MapLookupOptions", "query_key"))  # of any type, so it is shown
 _INFINITE = (float("inf"), -float("inf"))
+_NEVER_INFERRED = pa.uint64()  # and numbers beyond int64 are refused when a type is inferred
 
 
 def call(name: str, arguments: Sequence[str], kind: str, options: Mapping[str, pa.Scalar]) -> str:
@@ -103,7 +104,8 @@ def literal(value: pa.Scalar) -> str:
     if pa.types.is_temporal(value.type):
         return f"pa.scalar({_ticks(value)}, {type_code(value.type)})"
     shown = _shown(value.as_py())
-    return shown if pa.scalar(value.as_py()).type == value.type else f"pa.scalar({shown}, {type_code(value.type)})"
+    plain = value.type != _NEVER_INFERRED and pa.scalar(value.as_py()).type == value.type
+    return shown if plain else f"pa.scalar({shown}, {type_code(value.type)})"
 
 
 def exact_literal(value: pa.Scalar) -> str:
@@ -122,7 +124,8 @@ def _values(value: pa.Scalar, plain: bool = False) -> str:
     if pa.types.is_temporal(inner):
         return f"pa.array({[_ticks(one) for one in value.values]}, {type_code(inner)})"
     shown = f"[{', '.join(_shown(one.as_py()) for one in value.values)}]"
-    return shown if plain and pa.array(value.as_py()).type == inner else f"pa.array({shown}, {type_code(inner)})"
+    plain = plain and inner != _NEVER_INFERRED and pa.array(value.as_py()).type == inner
+    return shown if plain else f"pa.array({shown}, {type_code(inner)})"
 
 
 def _ticks(value: pa.Scalar) -> Any:

@@ -183,6 +183,8 @@ EXPRESSIONS = [
     sl.col("d").isin([Decimal("1.50"), Decimal("2.25")]),
     sl.col("f").isin([1.0, float("inf"), None]),
     sl.col("a").isin(pa.array([1, 2], "int8")),
+    sl.col("a") == pa.scalar(2**64 - 1, "uint64"),
+    sl.col("a").isin(pa.array([2**64 - 1, None], "uint64")),
     sl.col("a").isin([]),
     sl.col("a") == pa.scalar(b"abcd", pa.binary(4)),
     sl.col("l").cast(pa.list_(pa.int8())),
@@ -246,6 +248,15 @@ def test_expressions_are_told_apart_by_the_types_of_their_literals():
     assert len({sl.sum(kind) for kind in kinds}) == len(kinds)
     assert len({sl.max(sl.col("a").cast(kind, safe=False)) for kind in ("int8", "int16", "int32")}) == 3
     assert sl.sum(sl.col("a")) == sl.sum("a")
+
+
+def test_literals_may_be_beyond_int64():
+    ids = pa.table({"t": [1, 2, 3], "id": pa.array([2**64 - 1, 5, 2**63], "uint64")})
+    one, some = pa.scalar(2**64 - 1, "uint64"), pa.array([5, 2**63], "uint64")
+    aggs = {"one": sl.count().where(sl.col("id") == one), "some": sl.max(sl.col("id")).where(sl.col("id").isin(some))}
+    spec = sl.Spec("t", {"w": sl.tumbling(9)}, aggs)
+    assert sl.aggregate(ids, spec).select(["one", "some"]).to_pylist() == [{"one": 1, "some": 2**63}]
+    assert sl.Spec.from_toml(spec.to_toml()) == spec
 
 
 def test_a_query_reads_the_columns_of_its_expressions():
