@@ -113,7 +113,7 @@ def _mode(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
             begins[held] = np.minimum.reduceat(items[:, 2], windows.at[held])
         having = np.zeros(2 * int(windows.count.max(initial=0)) + 1, np.int64)  # in between, two windows are counted
         out = np.empty(windows.first.size, np.int64)
-        lists = windows.at, number, items, begins
+        lists = windows.at, number, items, begins, np.empty_like(begins)
         k.modes(windows.first, windows.last, *lists, np.zeros(n, np.int64), having, out)
         words = windows.spread(windows.value[out])
         return Lowered(value.picked(words, ~windows.filled, pools.get(agg.value_column)), None)

@@ -287,14 +287,22 @@ def heavy(first, last, at, number, before, share, count, seen, out_at, out, out_
 
 
 @kernel
-def modes(first, last, at, number, items, begins, count, having, out):
+def modes(first, last, at, number, items, begins, risen, count, having, out):
     """The item of each window's most frequent value; if several are, the earliest one, and then the smallest one.
 
     ``items`` are value, count and earliest (time, sequence, arrival); ``begins`` is the earliest time of each cell. As
-    cells are added and removed, the rows of each value are counted, and for each count the values ``having`` it.
+    cells are added and removed, the rows of each value are counted, and for each count the values ``having`` it. The
+    earliest value is looked for from the first cell on. Behind a cell that begins later, all cells up to ``risen`` do.
     """
     a, b = np.int64(0), np.int64(0)
     most = np.int64(0)
+    for c in range(begins.size - 1, -1, -1):
+        risen[c] = c + 1  # the next cell that begins before the one before it
+        if c + 1 < begins.size:
+            if at[c] == at[c + 1]:
+                begins[c] = begins[c + 1]
+            if begins[c] <= begins[c + 1]:
+                risen[c] = risen[c + 1]
     for j in range(first.size):
         f, e = first[j], last[j]
         if f >= b or e <= a:
@@ -314,8 +322,10 @@ def modes(first, last, at, number, items, begins, count, having, out):
         while having[most] == 0:
             most -= 1
         best = np.int64(-1)
-        for c in range(f, e):
+        c = f
+        while c < e:
             if best >= 0 and begins[c] > items[best, 2]:
+                c = risen[c]
                 continue
             for i in range(at[c], at[c + 1]):
                 if count[number[i]] == most:
@@ -323,6 +333,7 @@ def modes(first, last, at, number, items, begins, count, having, out):
                     same = x[2] == y[2] and x[3] == y[3] and x[4] == y[4]
                     if best < 0 or earlier(x[2], x[3], x[4], y[2], y[3], y[4]) or (same and x[0] < y[0]):
                         best = i
+            c += 1
         out[j] = best
 
 

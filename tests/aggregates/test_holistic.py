@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from decimal import Decimal
 
@@ -246,6 +247,25 @@ def test_the_mode_of_a_tie_is_the_value_that_came_first(order: str, sequence: st
     op = sl.Operator(spec)
     found = [op.push(batch).windows for batch in rows.to_batches(max_chunksize=1100)]
     assert pa.concat_tables([*found, op.flush().windows])["x"].to_pylist() == expected
+
+
+def test_the_mode_of_many_rows_is_found_among_their_first_ones() -> None:
+    """The work of a window of rows does not grow with its rows: 10 s if each window reads all of its rows."""
+    rng, n, size = np.random.default_rng(3), 200_000, 100_000
+    t, k, v = np.sort(rng.integers(0, n, n)), rng.integers(0, 2, n), rng.integers(0, 100, n)
+    table = pa.table({"t": t, "k": np.where(t < n // 2, k, 0), "v": pa.array(v, mask=rng.random(n) < 0.1)})
+    aggs = {"x": sl.mode("v")}
+    for by, most in ([], size), (["k"], size // 2):
+        spec = sl.Spec("t", {"w": sl.rows(most, every=1)}, aggs, by=by)
+        sl.attach(table.slice(0, 9), spec)
+        began = time.process_time()
+        found = sl.attach(table, spec)["x"].to_pylist()
+        assert time.process_time() - began < 4
+        own = [i for i, key in enumerate(table["k"].to_pylist()) if key == 0 or not by]
+        for i in own[most - 1 : most + 3], own[-3:]:
+            rows = [own[own.index(end) - most + 1 : own.index(end) + 1] for end in i]
+            values = [table["v"].take(pa.array(some)).drop_null().to_pylist() for some in rows]
+            assert [found[end] for end in i] == [Counter(some).most_common(1)[0][0] for some in values]
 
 
 @pytest.mark.parametrize("order", ["in order", "out of order"])
