@@ -130,8 +130,9 @@ def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggre
         items = windows.at[windows.last] - windows.at[windows.first]
         at = np.empty(items.size + 1, np.int64)
         out, count = np.empty((2, int(np.minimum(items, 1 / share + 1).sum())), np.int64)
-        lists, seen = (windows.at, number, windows.before), np.full(n, -1)
-        k.heavy(windows.first, windows.last, *lists, share, np.zeros(n, np.int64), seen, at, out, count)
+        lists = windows.at, number, windows.before
+        values = np.zeros(n, np.int64), np.full(n, -1), np.empty(n, np.int64)
+        k.heavy(windows.first, windows.last, *lists, share, *values, at, out, count)
         words, count = windows.value[out[: at[-1]]], count[: at[-1]]
         pool = pools.get(agg.value_column)
         order = order_by(comparable(words, pool), -count, np.repeat(np.arange(at.size - 1), np.diff(at)))

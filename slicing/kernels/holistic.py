@@ -252,36 +252,48 @@ def distinct(first, last, at, number, count, out):
 
 
 @kernel
-def heavy(first, last, at, number, before, share, count, seen, out_at, out, out_count):
+def heavy(first, last, at, number, before, share, count, seen, frequent, out_at, out, out_count):
     """Items of values that make up at least a ``share`` of each window's rows, and the number of rows with each value.
 
     Rows of each value are counted as cells are added and removed. A value that is frequent in a window is frequent in
-    one of its cells.
+    one of its cells. Cells are read for values with half of the share, the ``frequent`` ones. Another value can have
+    the share only when as many rows as the other half have come and gone; until then, cells are not read again.
     """
     a, b = np.int64(0), np.int64(0)
-    n = 0
+    n = m = 0
+    spare = 0.0  # rows that may come and go
     for j in range(first.size):
         f, e = first[j], last[j]
         if f >= b or e <= a:
             for i in range(at[a], at[b]):
                 count[number[i]] = 0
             a, b = f, f
+            spare = 0.0
         while a != f or b != e:
             c, sign, a, b = turn(a, b, f, e)
+            spare -= before[at[c + 1]] - before[at[c]]
             for i in range(at[c], at[c + 1]):
                 count[number[i]] += sign * (before[i + 1] - before[i])
         out_at[j] = n
         rows = before[at[e]] - before[at[f]]
-        for c in range(f, e):
-            least = 0.999999 * share * (before[at[c + 1]] - before[at[c]])
-            for i in range(at[c], at[c + 1]):
-                if before[i + 1] - before[i] >= least:
-                    k = number[i]
-                    if seen[k] != j and count[k] / rows >= share:
-                        seen[k] = j
-                        out[n] = i
-                        out_count[n] = count[k]
-                        n += 1
+        if spare <= 0.0:
+            m = 0
+            spare = 0.499999 * share * rows
+            for c in range(f, e):
+                least = 0.499999 * share * (before[at[c + 1]] - before[at[c]])
+                for i in range(at[c], at[c + 1]):
+                    if before[i + 1] - before[i] >= least:
+                        k = number[i]
+                        if seen[k] != j and count[k] >= 0.5 * share * rows:
+                            seen[k] = j
+                            frequent[m] = i
+                            m += 1
+        for q in range(m if rows else 0):
+            k = number[frequent[q]]
+            if count[k] / rows >= share:
+                out[n] = frequent[q]
+                out_count[n] = count[k]
+                n += 1
     out_at[first.size] = n
     return n
 

@@ -268,6 +268,29 @@ def test_the_mode_of_many_rows_is_found_among_their_first_ones() -> None:
             assert [found[end] for end in i] == [Counter(some).most_common(1)[0][0] for some in values]
 
 
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_frequent_values_of_many_rows_are_known_from_the_windows_before(share: float) -> None:
+    """The work of a window of rows does not grow with its rows: 10 s if each window reads all of its rows."""
+    rng, n, size = np.random.default_rng(3), 100_000, 50_000
+    one, other = rng.integers(0, 10_000, (2, n))
+    v = np.where(rng.random(n) < 2 * share, np.arange(n) // 30_000, np.where(rng.random(n) < 0.1, one % 7, other))
+    spec = sl.Spec("t", {"w": sl.rows(size, every=1)}, {"x": sl.heavy_hitters("v", share)})
+    table = pa.table({"t": np.arange(n), "v": v})
+    sl.attach(table.slice(0, 9), spec)
+    began = time.process_time()
+    found = sl.attach(table, spec)["x"].to_pylist()
+    assert time.process_time() - began < 4
+    counts = np.bincount(v[: size - 1], minlength=int(v.max()) + 1)
+    seen = set()
+    for end in range(size - 1, n):
+        counts[v[end]] += 1
+        frequent = np.flatnonzero(counts[:10] / size >= share).tolist()
+        assert found[end] == sorted(frequent, key=lambda value: (-counts[value], value))
+        seen.update(frequent)
+        counts[v[end - size + 1]] -= 1
+    assert seen
+
+
 @pytest.mark.parametrize("order", ["in order", "out of order"])
 @pytest.mark.parametrize("low", [0, -7, -(2**63), 2**63 - 9], ids=str)
 def test_values_near_each_other_are_counted_cell_by_cell(low: int, order: str) -> None:
