@@ -114,7 +114,7 @@ def _dataset(
                 folders = ds.partitioning(left, flavor="hive")
         return ds.dataset(files, partitioning=folders, partition_base_dir=base, **options)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        raise ValueError(f"{files[0]} cannot be read as {format}: {error}") from None
+        raise _unreadable(files[0], format, error) from None
 
 
 def _in_folders(files: Sequence[str], base: str | None) -> dict[str, pa.DataType]:
@@ -142,7 +142,13 @@ def _schemas_of(files: Sequence[ds.FileFragment], format: str) -> Iterator[tuple
         try:
             yield file.path, file.physical_schema
         except (pa.ArrowInvalid, OSError) as error:
-            raise ValueError(f"{file.path} cannot be read as {format}: {error}") from None
+            raise _unreadable(file.path, format, error) from None
+
+
+def _unreadable(file: str, format: str, error: Exception) -> ValueError:
+    is_stream = format == "ipc" and "Not an Arrow file" in str(error)
+    hint = "; if it is a stream of Arrow's, give pyarrow.ipc.open_stream(open(path, 'rb'))" if is_stream else ""
+    return ValueError(f"{file} cannot be read as {format}: {error}{hint}")
 
 
 def _has_old_times(data: ds.Dataset, schemas: Mapping[str, pa.Schema]) -> bool:

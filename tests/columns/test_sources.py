@@ -289,6 +289,17 @@ def test_a_whole_file_can_be_pushed(tmp_path):
         op.flush()
 
 
+def test_a_file_with_a_stream_of_arrow_says_how_to_read_it(tmp_path):
+    for name in "ab":
+        with pa.ipc.new_stream(tmp_path / f"{name}.arrow", TABLE.schema) as stream:
+            stream.write_table(TABLE)
+    for data in (tmp_path / "a.arrow", tmp_path):
+        with pytest.raises(ValueError, match=r"cannot be read as ipc: .*; if it is a stream of Arrow's, give pyarrow"):
+            sl.aggregate(data, SPEC)
+    with open(tmp_path / "a.arrow", "rb") as file:
+        assert sl.aggregate(pa.ipc.open_stream(file), SPEC).equals(sl.aggregate(TABLE, SPEC))
+
+
 def test_files_that_cannot_be_read_say_so(tmp_path):
     (tmp_path / "a.parquet").write_text("no parquet")
     with pytest.raises(ValueError, match=r"a\.parquet cannot be read as parquet: .*magic bytes"):
