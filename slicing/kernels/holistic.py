@@ -271,9 +271,10 @@ def heavy(first, last, at, number, before, share, count, seen, frequent, out_at,
             spare = 0.0
         while a != f or b != e:
             c, sign, a, b = turn(a, b, f, e)
-            spare -= before[at[c + 1]] - before[at[c]]
             for i in range(at[c], at[c + 1]):
-                count[number[i]] += sign * (before[i + 1] - before[i])
+                rows = before[i + 1] - before[i]
+                count[number[i]] += sign * rows
+                spare -= abs(rows)
         out_at[j] = n
         rows = before[at[e]] - before[at[f]]
         if spare <= 0.0:
