@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from slicing import FeatureOperator, FeatureSpec, JoinOperator, JoinSpec, Operator, Spec
@@ -102,7 +103,9 @@ class _Joins:
         return [content], len(content)
 
     def loaded(self, spec: Any, content: bytes | memoryview) -> Any:
-        return self.restore(spec, bytes(content))
+        """The columns of the spec may be others than those of the state: a ``JoinJob`` checks them."""
+        restored = self.restore(replace(spec, schemas=None), bytes(content))
+        return joins.operator_of(spec, joins.state_of(restored))
 
     def admit(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> Any:
         return joins.admit(operator, blobs, prompt)

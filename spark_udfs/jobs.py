@@ -100,8 +100,9 @@ class Query(Protocol):
     def fresh(self) -> Any:
         """An operator before the first batch."""
 
-    def check(self, operator: Any) -> None:
-        """Raise for a state of rows with other columns."""
+    def check(self, operator: Any) -> bool:
+        """Raise for a state of rows with other columns. True: rows had other columns that only late rows are written
+        with; the operator takes those of the query from now on, and its state has to be written as a whole."""
 
     def whole(self, blobs: list[bytes], place: int) -> pa.Table:
         """The answer of one place to a batch query."""
@@ -148,8 +149,9 @@ class Job:
     def fresh(self) -> Operator:
         return start(self.spec, self.schema)
 
-    def check(self, operator: Operator) -> None:
+    def check(self, operator: Operator) -> bool:
         state_of(operator).plan.columns.check(self.schema)
+        return False
 
     def whole(self, blobs: list[bytes], place: int) -> pa.Table:
         operator = self.fresh()

@@ -11,7 +11,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from slicing import FeatureSpec, JoinSpec, manual
-from slicing.joins.exchange import Reader, Spread, answer_of, check, manual_side, plan_of, start, state_of, wanted
+from slicing.joins.exchange import (
+    Reader,
+    Spread,
+    answer_of,
+    check,
+    manual_side,
+    needed,
+    plan_of,
+    sent_otherwise,
+    start,
+    state_of,
+)
 from slicing.joins.features.plan import over_events
 from slicing.joins.progress import Marks
 from slicing.joins.within import LEFT, RIGHT
@@ -209,14 +220,20 @@ class JoinJob:
     def fresh(self) -> Any:
         return start(self.spec)
 
-    def check(self, operator: Any) -> None:
-        for side, plan, schema in zip(self.spec.sides, state_of(operator).plan.sides, self.spec.schemas, strict=True):
-            if plan.schema != schema:
-                was, now = (", ".join(f"{f.name} {f.type}" for f in s) for s in (plan.schema, schema))
+    def check(self, operator: Any) -> bool:
+        before = [side.schema for side in state_of(operator).plan.sides]
+        if before == list(self.spec.schemas):
+            return False
+        for side, name in enumerate(self.spec.sides):  # late_path= sends columns that the state does not keep
+            old, new = (needed(self.spec, schemas, side) for schemas in (before, self.spec.schemas))
+            if old != new:
+                was, now = (", ".join(f"{f.name} {f.type}" for f in s) for s in (old, new))
                 raise TypeError(
-                    f"{side} had the columns {was} when the query began, and has {now} now: they stay as they "
+                    f"{name} had the columns {was} when the query began, and has {now} now: they stay as they "
                     "are as long as the query lives; select and cast them"
                 )
+        sent_otherwise(operator, *self.spec.schemas)
+        return True
 
     def whole(self, blobs: list[bytes], place: int) -> pa.Table:
         return answer_of(self.spec, blobs)
@@ -331,8 +348,7 @@ def _schemas(
                 _check_all_travel(frames[side], schema, spec.sides[side])
     found = []
     for side, schema in enumerate((left, right)):
-        names = schema.names if all_of_them else wanted(spec, (left, right), side)
-        found.append(pa.schema([schema.field(name) for name in names]))
+        found.append(schema if all_of_them else needed(spec, (left, right), side))
     return found[LEFT], found[RIGHT]
 
 

@@ -237,8 +237,8 @@ class InFiles:
                 f"the query began with spread={before.get('spread')!r} and has {place.files.spread!r} now, so that its "
                 "rows lie in other places: keep it, or begin anew with another checkpoint and another state= or name="
             )
-        job.check(operator)
-        return before, operator, held
+        anew = job.check(operator)
+        return None if anew else before, operator, held
 
     def put(self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query) -> int:
         going_on(self.place, self.step.batch)

@@ -11,7 +11,7 @@ one place, a right row to every place that may have a partner of it. Every pair 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -70,7 +70,7 @@ def plan_of(spec: JoinOrFeatureSpec, left: pa.Schema, right: pa.Schema) -> JoinP
     return FeaturePlan.of(spec, left, right) if isinstance(spec, FeatureSpec) else JoinPlan.of(spec, left, right)
 
 
-def wanted(spec: JoinOrFeatureSpec, schemas: tuple[pa.Schema, pa.Schema], side: int) -> list[str]:
+def needed(spec: JoinOrFeatureSpec, schemas: Sequence[pa.Schema], side: int) -> pa.Schema:
     """The columns of a side that must be read."""
     side_plan = plan_of(spec, *schemas).sides[side]
     names = {*side_plan.kept, side_plan.time, *side_plan.on, *side_plan.policy.columns()}
@@ -78,7 +78,7 @@ def wanted(spec: JoinOrFeatureSpec, schemas: tuple[pa.Schema, pa.Schema], side: 
         names.add(spec.sequence)
     if side == RIGHT and isinstance(spec, FeatureSpec):  # a feature may be computed from several columns
         names.update(Spec(side_plan.time, {"all": whole()}, dict(spec.aggs)).columns())
-    return [name for name in side_plan.schema.names if name in names]
+    return pa.schema([field for field in side_plan.schema if field.name in names])
 
 
 def start(spec: JoinOrFeatureSpec) -> Any:
@@ -102,6 +102,11 @@ def operator_of(spec: JoinOrFeatureSpec, state: JoinState) -> Any:
     operator = _fresh(spec)
     operator._state = state
     return operator
+
+
+def sent_otherwise(operator: TwoSided[Any], left: pa.Schema, right: pa.Schema) -> None:
+    """Let the operator admit rows with these columns from now on: the same as before of those that it needs."""
+    operator._state = replace(state_of(operator), plan=operator._plan(left, right))
 
 
 # --- the map side -----------------------------------------------------------------------------------------------------

@@ -176,6 +176,26 @@ def test_a_repeated_batch_writes_the_same_bytes(changes: bool, tmp_path: Path) -
     assert len(list(tmp_path.rglob("*.slices"))) == 12  # a version a batch and place
 
 
+def test_late_path_may_come_and_go(tmp_path: Path) -> None:
+    """Late rows are written with columns that the query itself does not keep; also where versions are changes."""
+    asked, note = spec(how="semi"), pa.field("note", pa.string())
+    quiet = job(tmp_path / "state", asked, policy=Policy(large=1, share=1e9))
+    quiet = replace(quiet, spec=with_schemas(asked, (LEFT, pa.schema(list(RIGHT)[:2]))))
+    telling = replace(quiet, spec=with_schemas(asked, (LEFT, RIGHT.append(note))), late_path=str(tmp_path / "late"))
+    operator, late = sl.JoinOperator(asked), []
+    for batch in range(8):
+        query = telling if batch in (2, 3, 6, 7) else quiet
+        left, right = rows(LEFT, batch), rows(RIGHT, batch)
+        right = right.append_column(note, pa.array([f"{batch} {row}" for row in range(60)]))
+        state.HELD.clear()
+        answer = run(query, batch, left, right.select(query.spec.schemas[1].names))
+        out = operator.push(left, right)
+        assert plain(found(answer)) == plain(out.rows)
+        late += [out.late_right] if query is telling else []
+    assert plain(*map(pq.read_table, (tmp_path / "late" / "right").glob("*.parquet"))) == plain(*late) != []
+    assert plain(rest(telling, 7)) == plain(operator.flush().rows)
+
+
 def test_native_progress_is_one_batch_behind(tmp_path: Path) -> None:
     """Rows of batch b by the watermarks of b - 1, which the rows before it gave; b lets go what those of b reach."""
     query = job(tmp_path, spec(how="left", progress="least"), 1, prompt=False)
