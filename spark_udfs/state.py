@@ -97,9 +97,11 @@ class Place:
         if self.left is None or batch < self.left:
             publish(self.system, f"{self.folder}/{batch:012}.left", b"the query went on elsewhere\n")
 
-    def forget_left(self) -> None:
-        """Remove the marks: the query goes on here, from a batch before them or with a state that was written anew."""
+    def forget_left(self, batch: int) -> None:
+        """Remove the marks: the query goes on here from ``batch``, which is before them or was written anew. What was
+        given up could then be taken for its history, and is removed first."""
         if self.left is not None:
+            self._delete([v.name for v in self._versions if v.batch >= self.left and v.batch != batch])
             self._delete([file.base_name for file in self._names if _LEFT.fullmatch(file.base_name)])
 
     def others(self) -> list[Files]:
@@ -263,7 +265,7 @@ class Place:
         """
         data, mark, _, header = self.owner.sealed(operator, batch, before, blobs, prompt, policy)
         self._publish(data, batch, mark, header["watermark"])
-        self.forget_left()
+        self.forget_left(batch)
         if size is not None and header["snapshot"] >= policy.large:
             read_back = header_of(MAGIC, FORMAT, memoryview(data), "")[0]
             HELD.put(self.folder, mark[:16], read_back, operator, size, self.files.hold)

@@ -1203,6 +1203,22 @@ def test_what_a_query_went_back_from_is_no_state_to_go_on_from(tmp_path: Path, h
     assert sorted([row for some in found for row in some] + drained(other, 5), key=repr) == straight
 
 
+def test_what_was_given_up_stays_so_after_the_query_has_moved_there_again(tmp_path: Path) -> None:
+    """Set back a second time, to a batch that it ran in the other place."""
+    two, three = job(tmp_path, 2), job(tmp_path, 3)
+    for batch in range(3):
+        run(two, batch, rows(batch))
+    move(tmp_path, "rescaled")
+    for batch in range(3, 5):
+        run(three, batch, rows(batch + 20))
+    for batch in range(3, 6):
+        run(two, batch, rows(batch))
+    move(tmp_path, "rescaled")
+    run(three, 6, rows(6))
+    assert [place(three, p).batches() for p in range(3)] == [[2, 5, 6]] * 3
+    refused(three, 5, "holds state of 2 partitions; this query has partitions=3")
+
+
 @pytest.mark.parametrize("back", [0, 2])
 def test_a_place_that_it_came_to_by_way_of_another_does_not_count_either(tmp_path: Path, back: int) -> None:
     two, three, four = (job(tmp_path, n) for n in (2, 3, 4))
