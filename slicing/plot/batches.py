@@ -55,7 +55,7 @@ def _progress_table(streaming_query: Any, name: str) -> pa.Table:
         seen = (progress["observedMetrics"] if isinstance(progress, dict) else progress.observedMetrics).get(name)
         if seen is None:
             continue
-        stats = seen["stats"] if isinstance(seen, dict) else seen.stats
+        stats = _stats_of(seen)
         batch = progress["batchId"] if isinstance(progress, dict) else progress.batchId
         lag, size = stats["lag_ms"], stats["state_bytes"]
         figures = {"batch": batch, "rows": stats["rows"], "late": stats["late"], "windows": stats["windows"]}
@@ -68,6 +68,16 @@ def _progress_table(streaming_query: Any, name: str) -> pa.Table:
         )
     types = [("batch", pa.int64()), ("rows", pa.int64()), ("late", pa.int64()), ("windows", pa.int64())]
     return pa.Table.from_pylist(rows, pa.schema([*types, ("behind_s", pa.float64()), ("state_kb", pa.float64())]))
+
+
+def _stats_of(seen: Any) -> Any:
+    """The accounting of a batch. Spark Connect leaves it undecoded, as values with their schema."""
+    if hasattr(seen, "stats"):
+        return seen.stats
+    if "stats" in seen:
+        return seen["stats"]
+    (row,) = seen["values"]
+    return dict(zip((field["name"] for field in row["schema"]["fields"]), row["values"], strict=True))
 
 
 _FIGURES = {"rows": "rows", "late": "late rows", "behind_s": "behind, s", "state_kb": "state, kB"}

@@ -318,6 +318,18 @@ def test_a_query_is_shown_by_batch():
         sl.plot.query(SimpleNamespace(recentProgress=[of_batch(0)]), name="other")
 
 
+def test_a_query_on_spark_connect_is_shown_too():
+    """Its metrics are not decoded there."""
+    plain = of_batch(1)
+    stats = plain.observedMetrics["windows"].stats
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in stats]
+    row = {"values": list(stats.values()), "schema": {"type": "struct", "fields": fields}}
+    schema = {"type": "struct", "fields": [{"name": "stats", "type": row["schema"]}]}
+    seen = {"windows": {"values": [row], "schema": schema}}
+    found = sl.plot.query(SimpleNamespace(recentProgress=[SimpleNamespace(batchId=1, observedMetrics=seen)]))
+    assert found.data.equals(sl.plot.query(SimpleNamespace(recentProgress=[plain])).data)
+
+
 def test_a_query_is_redrawn_until_it_ends(monkeypatch):
     shown, naps, sleep, redraws = [], [], time.sleep, threading.current_thread()
     ends = iter([True, True, False])
