@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from slicing import Explanation, Spec
 from slicing import explain as explain_spec
@@ -27,7 +28,7 @@ from slicing.windows.builtin import Session, Sliding, Tumbling
 from spark_udfs import in_spark
 from spark_udfs.jobs import Job
 from spark_udfs.plans import check_names, numbered
-from spark_udfs.types import spark_schema
+from spark_udfs.types import arrow_schema, spark_schema
 
 PLANS = ("slices", "native")
 CHAINED = ("count", "sum", "mean", "min", "max", "any", "all")
@@ -76,7 +77,9 @@ def native_windows(frame: DataFrame, schema: pa.Schema, spec: Spec) -> DataFrame
     return reduce(DataFrame.unionByName, plans)
 
 
-def explain(spec: Spec, schema: pa.Schema | None = None, *, streaming: bool = True, files: bool = False) -> Explanation:
+def explain(
+    spec: Spec, schema: pa.Schema | StructType | None = None, *, streaming: bool = True, files: bool = False
+) -> Explanation:
     """Explain a spec as :func:`slicing.explain` does, and say which plan is best for it on Spark, and why.
 
     Parameters
@@ -84,7 +87,7 @@ def explain(spec: Spec, schema: pa.Schema | None = None, *, streaming: bool = Tr
     spec
         The query of a :func:`window_aggregate`.
     schema
-        The types of the columns, as for :func:`slicing.explain`.
+        The types of the columns: ``df.schema``, or a schema of pyarrow.
     streaming
         Whether the query runs on a stream.
     files
@@ -104,6 +107,8 @@ def explain(spec: Spec, schema: pa.Schema | None = None, *, streaming: bool = Tr
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"spark_udfs.explain takes a sl.Spec; got {type(spec).__name__}")
+    if isinstance(schema, StructType):
+        schema = arrow_schema(schema)
     explanation = explain_spec(spec, schema)
     wrong = cannot(spec, schema, streaming)
     can = f"cannot express {wrong}" if wrong else "; ".join(_shape(n, w, spec, schema) for n, w in spec.windows.items())

@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_udfs import explain, window_aggregate
 from spark_udfs.local import session
 from spark_udfs.native import cannot
+from spark_udfs.types import spark_schema
 
 CASES = int(os.environ.get("SLICING_CASES", 3))
 SECOND = 1_000_000
@@ -249,6 +250,7 @@ def test_refusals_of_the_function(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_explain_says_which_plan_is_best_and_why() -> None:
     told = explain(of(windows={"hop": sl.sliding("60s", every="1s")}), SCHEMA)
+    assert explain(of(windows={"hop": sl.sliding("60s", every="1s")}), spark_schema(SCHEMA)) == told
     assert told["plan on Spark"].startswith("slices: windows close with the batch that completes them")
     assert told["plan='native'"] == "hop: slices, then windows of slices (window_time)"
     assert explain(of(), streaming=False)["plan on Spark"].startswith("native: in a batch")
