@@ -13,7 +13,6 @@ from slicing.aggregates.aggregate import Pools, unfit
 from slicing.aggregates.arithmetic import Lowered
 from slicing.cells.blocks import FEW_PARTIALS, by_column
 from slicing.closing.answers import Answers
-from slicing.closing.gathered import Gathered
 from slicing.closing.numbers import Numbers
 from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
@@ -29,7 +28,6 @@ from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
 FEW_MARKS = 1 << 16  # up to this many different marks, a row's key and mark are sorted as one number
-MANY_NUMBERS = 256  # so many answers are written as columns at once, fewer by numpy
 TIMINGS = ["early", "on_time", "late"]
 
 
@@ -101,12 +99,9 @@ def to_table(
 
 def _results(plan: Plan, answers: Answers, pools: Pools, void: Mask | None) -> list[pa.Array | pa.ChunkedArray]:
     """The columns of aggregates; null where ``void`` is set."""
-    aggs: list[pa.Array | pa.ChunkedArray] | None = None
-    lies = isinstance(answers.blocks, tuple)
-    if not lies or answers.window.size >= MANY_NUMBERS:
-        aggs = _numbers(plan, answers)
+    aggs: list[pa.Array | pa.ChunkedArray] | None = _numbers(plan, answers)
     if aggs is None:
-        few = lies and answers.window.size <= plan.policy.piece
+        few = isinstance(answers.blocks, tuple) and answers.window.size <= plan.policy.piece
         aggs = (_aggregates if few else _in_pieces)(plan, answers, pools)
     if void is not None:
         aggs = [nulled(array, void) for array in aggs]
@@ -201,12 +196,13 @@ def _numbers(plan: Plan, answers: Answers) -> list[pa.Array] | None:
     wanted, blocks = plan.alike("numbers", lambda: Numbers.of(plan)), answers.blocks
     if wanted is None or plan.agg_since:  # an aggregate that was added is null in windows that had begun
         return None
-    if isinstance(blocks, tuple):
-        if not all([isinstance(block, np.ndarray) and block.flags.c_contiguous for block in blocks]):
-            return None
-        order = np.arange(len(answers)) if answers.shows is None else answers.shows
-        blocks = Gathered(plan.lanes, [(blocks, order)], plan.policy.piece)
-    found = blocks.numbers(wanted)
+    if not isinstance(blocks, tuple):
+        found = blocks.numbers(wanted)
+    elif all([block.flags.c_contiguous for block in blocks]):
+        order = np.arange(answers.window.size) if answers.shows is None else answers.shows
+        found = wanted.read([(blocks, order)], order.size)
+    else:
+        return None
     return None if found is None else wanted.arrays(found)
 
 

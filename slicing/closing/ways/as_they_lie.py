@@ -15,7 +15,8 @@ from slicing.cells.blocks import Block
 from slicing.cells.combining import AUTO, EAGER
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
-from slicing.closing.gathered import Ordered, in_order
+from slicing.closing.gathered import in_order
+from slicing.closing.numbers import Ordered
 from slicing.closing.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import changes, ranges
