@@ -66,8 +66,8 @@ def output(
     later push."""
     plan, keys = state.plan, state.keys
     windows = _windows(state, answers, change, all_of_them)
-    has_output = plan.policy.accounts or any(map(len, answers))
-    if has_output and keys is not None and state.store.head is None and len(keys) >= state.crowded:
+    goes_on = plan.policy.accounts or (any(map(len, answers)) and not all_of_them)
+    if goes_on and keys is not None and state.store.head is None and len(keys) >= state.crowded:
         # after answers have read the keys; those of one `aggregate` will probably come again
         keys = forget(state, keys, () if plan.policy.accounts else answers)
     if arrived is not None:
