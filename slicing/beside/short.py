@@ -28,6 +28,14 @@ def up_to(spec: Spec, min_rows: object) -> Spec:
     Raises an error if no row makes a window of a number of rows, or if a window never has so many.
     """
     least = at_least_one(min_rows, "min_rows", ", or None")
+    name = f"up to {least}"
+    if name not in spec.memo:
+        spec.memo[name] = _up_to(spec, least)
+    made: Spec = spec.memo[name]
+    return made
+
+
+def _up_to(spec: Spec, least: int) -> Spec:
     made = {name: w for name, w in spec.windows.items() if isinstance(w, RowCount) and w.every == 1}
     if not made:
         raise ValueError(
