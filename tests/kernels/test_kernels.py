@@ -41,7 +41,7 @@ print(json.dumps([names, "numba.np.linalg" in sys.modules]))
 """
 
 
-@pytest.mark.parametrize("keyed, most", [("", 9), ("int", 12), ("string", 16)])
+@pytest.mark.parametrize("keyed, most", [("", 10), ("int", 12), ("string", 16)])
 def test_a_first_query_compiles_its_own_kernels_and_none_of_numbas_functions(
     keyed: str, most: int, tmp_path: Path
 ) -> None:
