@@ -169,7 +169,7 @@ def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
         rows = first_rows_of(b[0], kind)
         arrays = []
         for at, (name, value) in enumerate(zip(names, found, strict=True)):
-            words, null = (np.ascontiguousarray(rows.items[:, place]) for place in (4 + 2 * at, 5 + 2 * at))
+            words, null = rows.word(4 + 2 * at), rows.word(5 + 2 * at)
             arrays.append(value.array(words, null != 0, pools.get(name)))
         values = arrays[0] if isinstance(agg.return_, str) else pa.StructArray.from_arrays(arrays, fields=list(type))
         return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
@@ -182,8 +182,7 @@ def _first_rows(agg: Aggregate, value: ValueType, kind: Bounded, feeds: tuple[Fe
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
         rows = first_rows_of(b[0], kind)
-        words = np.ascontiguousarray(rows.items[:, -1])
-        values = value.array(words, None, pools.get(agg.value_column))
+        values = value.array(rows.word(kind.words - 1), None, pools.get(agg.value_column))
         return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
 
     return BoundAggregate((Lane(kind, feeds, agg.flag),), pa.list_(value.type), lower)
