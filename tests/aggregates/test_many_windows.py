@@ -1,4 +1,4 @@
-"""Lists of slices that many windows share: samples, first and largest rows."""
+"""Lists of slices that many windows share: samples, first and largest rows, sketches; held against single windows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.aggregates.over_lists import _largest_within
 from slicing.cells.list_kinds import Bounded, earliest, first_rows_of, rows_of
 from slicing.cells.lists import Lists, Picked
+from slicing.kernels import sketch
 from slicing.kernels.lists import KEEP
 
 SPANS = ["any", "forward", "growing", "nested", "two sizes"]
@@ -64,6 +66,32 @@ def test_the_first_items_of_windows_without_items() -> None:
     assert found.word(3).size == 0
 
 
+@pytest.mark.parametrize("kind", SPANS)
+def test_registers_of_any_windows(kind: str) -> None:
+    """Every window has the estimate that it has alone, to the last bit."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        sizes = rng.integers(0, 9, 200)
+        registers = [np.sort(rng.choice(50 if seed % 2 else 4096, size, replace=False)) for size in sizes]
+        items = np.stack([np.concatenate(registers), rng.geometric(0.4, sizes.sum()).clip(1, 53)], axis=1)
+        at, (first, last) = np.append(0, np.cumsum(sizes)), spans(kind, 200, rng)
+        found = np.empty(first.size)
+        sketch.estimates(first, last, at, items, found)
+        for j in range(first.size):
+            alone = np.empty(1)
+            sketch.estimates(first[j : j + 1], last[j : j + 1], at, items, alone)
+            assert alone[0] == found[j]
+
+
+@pytest.mark.parametrize("kind", SPANS)
+def test_the_largest_number_within_any_windows(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    numbers, (first, last) = rng.integers(-(2**62), 2**62, 200), spans(kind, 200, rng)
+    expected = [numbers[a:b].max() for a, b in zip(first, last, strict=True)]
+    assert _largest_within(numbers, first, last).tolist() == expected
+    assert _largest_within(numbers, first[:0], last[:0]).size == 0
+
+
 def mixed(hashed: np.ndarray, word: np.ndarray) -> np.ndarray:
     h = (hashed + np.uint64(0x9E3779B97F4A7C15)) ^ word.view(np.uint64)
     h = (h ^ h >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
@@ -78,11 +106,17 @@ def test_many_windows_of_very_many_rows(window: str) -> None:
     n = 300_000 if window == "rows" else 200_000
     time, v = np.arange(n), rng.integers(0, 2**40, n)
     x = rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n)
-    table = pa.table({"t": time, "v": v, "x": x})
+    table = pa.table({"t": time, "v": v, "x": x, "few": v % 1000})
+    sketches = {
+        "some": sl.approx_count_distinct("v"),
+        "few": sl.approx_count_distinct("few"),
+        "q": sl.approx_quantile("x", 0.4),
+    }
     aggs = {
         "sample": sl.sample("v", 4),
         "first": sl.collect("v", at_most=3),
         "top": sl.top_k("x", 2, return_="v"),
+        **sketches,
     }
     found = sl.aggregate(table, sl.Spec("t", {"w": WIDE[window]}, aggs))
     assert len(found) >= 200_000
@@ -95,3 +129,5 @@ def test_many_windows_of_very_many_rows(window: str) -> None:
         assert row["sample"] == v[a + np.argsort(hashed[a:b])[:4]].tolist()
         assert row["first"] == v[a:b][:3].tolist()
         assert row["top"] == v[a + np.argsort(-x[a:b])[:2]].tolist()
+        (alone,) = sl.aggregate(table[a:b], sl.Spec("t", {"w": sl.whole()}, sketches)).to_pylist()
+        assert {name: row[name] for name in sketches} == {name: alone[name] for name in sketches}
