@@ -249,6 +249,23 @@ def test_the_mode_of_a_tie_is_the_value_that_came_first(order: str, sequence: st
     assert pa.concat_tables([*found, op.flush().windows])["x"].to_pylist() == expected
 
 
+@pytest.mark.parametrize("by", [[], ["k"]], ids=str)
+def test_the_mode_of_a_tie_is_the_earliest_value_also_in_windows_of_rows_by_arrival(by: list[str]) -> None:
+    """Where the cells of a window are not in order of time."""
+    rng, n, size = np.random.default_rng(5), 500, 7
+    t, k, v = np.arange(n) + rng.integers(0, 30, n), rng.integers(0, 2, n), rng.integers(0, 5, n)
+    spec = sl.Spec("t", {"w": sl.rows(size, every=1, order="arrival")}, {"x": sl.mode("v")}, by=by)
+    found = sl.aggregate(pa.table({"t": t, "k": k, "v": v}), spec)
+    for key in {0, 1} if by else {None}:
+        own = np.flatnonzero(k == key) if by else np.arange(n)
+        some = found.filter(pa.compute.equal(found["k"], key)) if by else found
+        for rank, mode in zip(some["rank_start"].to_pylist(), some["x"].to_pylist(), strict=True):
+            rows = own[rank : rank + size]
+            counts = Counter(v[rows[np.argsort(t[rows], kind="stable")]].tolist())  # in the order of time
+            assert mode == max(counts, key=counts.__getitem__)
+        assert some.num_rows == own.size - size + 1
+
+
 def test_the_mode_of_many_rows_is_found_among_their_first_ones() -> None:
     """The work of a window does not grow with its rows: this would take 10 s if each window read all of them."""
     rng, n, size = np.random.default_rng(3), 200_000, 100_000

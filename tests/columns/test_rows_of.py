@@ -55,3 +55,17 @@ def test_gathered_words_are_a_copy(size: int) -> None:
     assert found.tolist() == words[index].tolist()
     words[:] = -1
     assert not size or int(found.max()) >= 0
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("type", [*TYPES, pa.int32(), pa.bool_()], ids=str)
+def test_rows_that_are_set_to_null_need_not_exist(type: pa.DataType, size: int) -> None:
+    rng = np.random.default_rng(size)
+    values = pa.array(rng.integers(0, 2, size + 9)).cast(pa.int32() if type.bit_width < 64 else pa.int64()).cast(type)
+    null = rng.random(size) < 0.3
+    index = np.where(null, -1, rng.integers(0, size + 9, size))
+    found = rows_of(values, index, null)
+    assert found.equals(values.take(pa.array(index, mask=null)))
+    found.validate()
+    none = rows_of(values.slice(0, 0), np.full(size, -1), np.ones(size, np.bool_))
+    assert none.equals(pa.nulls(size, type))

@@ -247,3 +247,17 @@ def test_windows_are_ranges_of_rows_if_slices_have_few(monkeypatch: pytest.Monke
         exact = math.fsum(own)
         assert abs(row["total"] - exact) <= abs(exact) * 1e-15 + 2
         assert abs(row["mean"] - exact / own.size) <= abs(exact / own.size) * 1e-15 + 2 / own.size
+
+
+@pytest.mark.parametrize("slices", [10, 3000])  # numpy writes few cells, a kernel many
+def test_cells_know_how_many_rows_they_have(slices: int) -> None:
+    counts = np.random.default_rng(4).integers(1, 5, slices)
+    times = np.repeat(np.arange(slices), counts)
+    spec = sl.Spec("t", {"w": sl.sliding(2 * slices, every=1)}, {"n": sl.count()}, watermark=sl.manual())
+    op = sl.Operator(spec)
+    for part in (times[: times.size // 3], times[times.size // 3 :]):  # a slice goes on in the second push
+        op.push(pa.table({"t": part}))
+    assert op._state is not None
+    (cells,) = op._state.store.runs
+    assert cells.rows.tolist() == counts.tolist() and not cells.code.any()
+    assert cells.end.tolist() == list(range(1, slices + 1))
