@@ -102,6 +102,5 @@ def _form(kind: object, word: int) -> int:
 
 
 def _type_of(type: pa.DataType) -> np.dtype[Any]:
-    """The numpy type of a column of numbers. Types of eight bytes are plain words."""
-    width = type.bit_width // 8
-    return np.dtype(f"{'u' if width < 8 and pa.types.is_unsigned_integer(type) else 'i'}{width}")
+    """The numpy type of a column of numbers: words, cut to the width of the result, whose sign does not matter."""
+    return np.dtype(f"i{type.bit_width // 8}")
