@@ -40,7 +40,8 @@ def out_of_memory(error: MemoryError) -> MemoryError:
     """The error for windows that exceed the memory, which is found when they are listed."""
     return MemoryError(
         f"the windows that close now need more memory than there is ({error}): a larger every makes fewer of them, and "
-        "sl.Operator(max_windows_per_push=) spreads them over several pushes"
+        "smaller steps of the watermark, or sl.Operator(max_windows_per_push=), spread them over several calls before "
+        "the flush, which closes all that are left"
     )
 
 

@@ -220,7 +220,9 @@ def test_windows_that_exceed_the_memory_are_refused_with_what_to_do(monkeypatch)
     before = op.snapshot()
     with monkeypatch.context() as context:
         context.setattr(close, "all_windows", lambda *given: np.empty(1 << 45))  # more than any machine has
-        with pytest.raises(MemoryError, match=r"memory than there is \(.*\): a larger every .*max_windows_per_push"):
+        with pytest.raises(
+            MemoryError, match=r"than there is \(.*\): a larger every .*_windows_per_push.* before the flush"
+        ):
             op.flush()
     assert op.snapshot() == before
     assert op.flush().windows["n"].to_pylist() == [2] * 5 + [1] * 5
