@@ -68,6 +68,15 @@ def test_numbers_of_each_type(type: pa.DataType, names: Sequence[str], written: 
     assert found["lo"].type == type
 
 
+def test_counts_that_two_names_share(written: list[bool]) -> None:
+    values = values_of(pa.int64())
+    found = asked(values, NAMES["two"], {"n": sl.count()})
+    assert written[0]  # partials of one word lie row by row, also shared ones
+    for name in NAMES["two"]:
+        some = found.filter(pa.compute.equal(found["window"], name))
+        assert some["n"].to_pylist() == list(map(len, by_window(values)))
+
+
 @pytest.mark.parametrize("empty", [0, WINDOWS // 2])
 def test_windows_without_values_are_null(empty: int, written: list[bool]) -> None:
     values = values_of(pa.int64()).to_pylist()
