@@ -242,9 +242,9 @@ class Plan(Routes):
 
     def alike(self, name: str, make: Callable[[], Made]) -> Made:
         """A value that is the same for all plans of one spec and types, in any thread; made at the first call."""
-        made: Made | None = self._made_alike.get(name)
-        if made is None:
-            made = self._made_alike[name] = make()
+        if name not in self._made_alike:
+            self._made_alike[name] = make()
+        made: Made = self._made_alike[name]
         return made
 
     def named(self, numbers: Ints) -> pa.Array:
