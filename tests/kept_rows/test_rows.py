@@ -814,3 +814,35 @@ def test_windows_that_late_rows_may_change_are_emitted_once(window):
     order = [(name, "ascending") for name in ("k", "window_start", "window_end", "s")]
     expected = sl.aggregate(pa.concat_tables(tables), spec)
     assert every.select(expected.column_names).sort_by(order).equals(expected.sort_by(order))
+
+
+@pytest.mark.parametrize("sequence", [None, "s"])
+@pytest.mark.parametrize(
+    "window",
+    [sl.rows(4, partial=True, per_key=False), sl.rows(3, every=1), sl.rows(3, every=2, partial=True, per_key=False)],
+    ids=str,
+)
+def test_corrections_of_late_rows_leave_what_all_rows_give(window: sl.Window, sequence: str | None) -> None:
+    """Rows of equal times, of several keys: a window that is taken back is known by its rows."""
+    shared = {"windows": {"w": window}, "aggs": {"l": sl.collect("v"), "f": sl.first("v")}, "by": "k"}
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        n, at = int(rng.integers(10, 40)), 0
+        columns = {
+            "t": rng.integers(0, 12, n) + np.arange(n) // 3,
+            "k": rng.integers(0, 3, n),
+            "s": rng.integers(0, 3, n),
+        }
+        rows, found = pa.table(columns | {"v": np.arange(n)}), []
+        op = sl.Operator(sl.Spec("t", **shared, sequence=sequence, allowed_lateness=100, emit="changes"))
+        while at < n:
+            size = int(rng.integers(1, 6))
+            found.append(op.push(rows.slice(at, size)).windows)
+            at += size
+        left: dict[str, int] = {}
+        for row in pa.concat_tables([*found, op.flush().windows]).to_pylist():
+            sign = 1 if row.pop("op") == "+" else -1
+            left[repr(row)] = left.get(repr(row), 0) + sign
+        assert set(left.values()) <= {0, 1}
+        wanted = sl.aggregate(rows, sl.Spec("t", **shared, sequence=sequence)).to_pylist()
+        assert sorted(row for row, count in left.items() if count) == sorted(map(repr, wanted))
