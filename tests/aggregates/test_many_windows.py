@@ -14,7 +14,7 @@ from slicing.kernels import sketch
 from slicing.kernels.lists import KEEP
 
 SPANS = ["any", "forward", "growing", "nested", "two sizes"]
-WIDE = {"rows": sl.rows(100_000, every=1), "growing": sl.landmark(1), "starting again": sl.cumulate(150_000, 1)}
+WIDE = {"rows": sl.rows(20_000, every=1), "growing": sl.landmark(1), "starting again": sl.cumulate(30_000, 1)}
 
 
 def spans(kind: str, cells: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -101,9 +101,9 @@ def mixed(hashed: np.ndarray, word: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("window", WIDE)
 def test_many_windows_of_very_many_rows(window: str) -> None:
-    """200,000 windows of 100,000 rows each: one combination for each of their rows would take minutes."""
+    """40,000 windows of 20,000 rows each: one combination for each of their rows would take long."""
     rng = np.random.default_rng(5)
-    n = 300_000 if window == "rows" else 200_000
+    n = 60_000 if window == "rows" else 40_000
     time, v = np.arange(n), rng.integers(0, 2**40, n)
     x = rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n)
     table = pa.table({"t": time, "v": v, "x": x, "few": v % 1000})
@@ -119,9 +119,9 @@ def test_many_windows_of_very_many_rows(window: str) -> None:
         **sketches,
     }
     found = sl.aggregate(table, sl.Spec("t", {"w": WIDE[window]}, aggs))
-    assert len(found) >= 200_000
+    assert len(found) >= 40_000
     hashed = mixed(mixed(mixed(np.zeros(n, np.uint64), v), time), np.zeros(n, np.int64)).view(np.int64)
-    for row in found.take([*range(0, len(found), 9973), len(found) - 1]).to_pylist():
+    for row in found.take([*range(0, len(found), 1993), len(found) - 1]).to_pylist():
         a, b = row["window_start"] or 0, row["window_end"]
         if window == "rows":
             b += 1  # the window of the last row's time
