@@ -38,6 +38,7 @@ class BoundAggregate:
     # the words of each lane's partials that ``lower`` reads; None: all. Without word 0, only count = 0 or not matters
     words: frozenset[int] | None = None
     number: int | None = None  # the word of its lane that is the answer, if that is a plain number that fits
+    least: int = 1  # with fewer values, such an answer is null
     coded: pa.DictionaryType | None = None  # the dictionary type of the answers; None: no dictionary
 
     @property

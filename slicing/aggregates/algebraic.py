@@ -73,6 +73,7 @@ def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -
         pa.int64(),
         lambda b, pools: Lowered(array_of(b[0][:, 0]), None),
         number=0,
+        least=0,
     )
 
 
@@ -178,17 +179,17 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
 
 def _moment(root: bool) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-        ddof = agg.ddof or 0
+        lane = _lane(agg, kinds.MOMENTS, Feed(agg.value_column, "float"))
+        number, least = kinds.DEVIATION if root else kinds.VARIANCE, (agg.ddof or 0) + 1
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             count = b[0][:, 0]
             with np.errstate(invalid="ignore"):
-                var = _divide(np.maximum(b[0].view(np.float64)[:, 2], 0.0), count - ddof)
+                var = _divide(np.maximum(b[0].view(np.float64)[:, 2], 0.0), count - (least - 1))
                 numbers = np.sqrt(var) if root else var
-            enough = count > ddof
-            return Lowered(array_of(numbers, ~enough), None)
+            return Lowered(array_of(numbers, count < least), None)
 
-        return BoundAggregate((_lane(agg, kinds.MOMENTS, Feed(agg.value_column, "float")),), pa.float64(), lower)
+        return BoundAggregate((lane,), pa.float64(), lower, number=number, least=least)
 
     return build
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
-from slicing.closing.numbers import Numbers
+from slicing.closing.numbers import Filled, Numbers
 from slicing.columns.order import order_by, picked
 from slicing.kernels.windows import named_rows
 from slicing.query.plan import Plan
-from slicing.system.arrays import Array, Ints, Mask
+from slicing.system.arrays import Ints, Mask
 
 # rows of windows that several names may share: numbers of names, windows, indexes of their partials, names
 Shown = tuple[Ints, Ints, Ints, pa.Array | None]
@@ -32,8 +32,8 @@ class LazyBlocks(Protocol):
     def whole(self) -> tuple[Block, ...]:
         """The partials of all windows."""
 
-    def numbers(self, wanted: Numbers) -> list[Array] | None:
-        """Result columns. None if a range may have no value, or a sum may not fit."""
+    def numbers(self, wanted: Numbers) -> list[Filled] | None:
+        """Result columns. None if a sum may not fit."""
 
 
 @dataclass(eq=False)

@@ -12,14 +12,14 @@ import numpy as np
 
 from slicing.cells.blocks import Block, width
 from slicing.closing.answers import Answers
-from slicing.closing.numbers import Numbers
+from slicing.closing.numbers import Filled, Numbers
 from slicing.closing.over_cells import moves
 from slicing.closing.spans import Known, RangePartials, Spans, Steady
 from slicing.columns.arrow_out import room, steps
 from slicing.columns.order import alike, all_alike, begins, stable_order
 from slicing.kernels.windows import in_steps
 from slicing.query.plan import Plan
-from slicing.system.arrays import Array, Ints
+from slicing.system.arrays import Ints
 from slicing.windows.edges import DueWindows
 
 
@@ -107,12 +107,15 @@ class ByType:
                 block[own] = some
         return tuple(found)
 
-    def numbers(self, wanted: Numbers) -> list[Array] | None:
-        found = [room(len(self), type) for _, _, type in wanted.each]
+    def numbers(self, wanted: Numbers) -> list[Filled] | None:
+        found = [room(len(self), number.type) for number in wanted.each]
+        nulls = np.zeros((len(found), len(self)), np.bool_)
         for own, part in self.parts:
             numbers = part.numbers(wanted)
             if numbers is None:
                 return None
-            for out, some in zip(found, numbers, strict=True):
-                out[own] = some
-        return found
+            for column, null, some in zip(found, nulls, numbers, strict=True):
+                column[own] = some.numbers
+                if some.null is not None:
+                    null[own] = some.null
+        return list(map(Filled, found, nulls))

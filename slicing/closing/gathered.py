@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from slicing.cells.blocks import Block, gathered, together
 from slicing.cells.lanes import Lane
 from slicing.closing.answers import LazyBlocks
-from slicing.closing.numbers import Numbers, Ordered
-from slicing.system.arrays import Array
+from slicing.closing.numbers import Filled, Numbers, Ordered
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Gathered:
         found = [[gathered(block, order) for block in blocks] for blocks, order in self.parts]
         return tuple(map(together, zip(*found, strict=True)))
 
-    def numbers(self, wanted: Numbers) -> list[Array] | None:
+    def numbers(self, wanted: Numbers) -> list[Filled] | None:
         return wanted.read(self.parts, len(self))
 
 

@@ -143,7 +143,7 @@ class _OfRows(Column):
         return self.valid is ALL_VALID
 
     def largest(self, ranges: RangeBounds) -> int:
-        x = self.values(ranges)
+        x = self.held(ranges)
         return max(-int(x.min()), int(x.max()))
 
     def counts(self, ranges: RangeBounds, out: Ints) -> None:
@@ -160,7 +160,9 @@ class _OfRows(Column):
             sums_of(held, ranges.first, ranges.last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
 
     def float_number(self, ranges: RangeBounds, mean: bool, out: Floats) -> None:
-        x = self.values(ranges)  # all of them count, as each range has a value (``always``)
+        if self.valid is not ALL_VALID:
+            return super().float_number(ranges, mean, out)
+        x = self.values(ranges)
         numbers_of(x, ranges.first, ranges.last, np.empty((2, x.size)), mean, out)
 
     def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
@@ -170,7 +172,7 @@ class _OfRows(Column):
             totals(held, 32, -1, ranges, block[:, 2])
 
     def total(self, ranges: RangeBounds, out: Ints) -> None:
-        totals(self.values(ranges), 0, -1, ranges, out)
+        totals(self.held(ranges), 0, -1, ranges, out)
 
     def moments(self, ranges: RangeBounds, mean: Floats, squares: Floats) -> None:
         x, count = self.values(ranges), self.valid[ranges.bottom : ranges.top].astype(np.float64)

@@ -14,12 +14,13 @@ import numpy as np
 
 from slicing.cells.blocks import Block, together, width
 from slicing.cells.lanes import Lane
-from slicing.closing.numbers import Numbers
+from slicing.closing.numbers import Filled, Numbers
 from slicing.columns.arrow_out import room
 from slicing.kernels import combine as kinds
+from slicing.kernels.numbers import deviations
 from slicing.kernels.ranges import totals_of
 from slicing.kernels.rows import recent
-from slicing.system.arrays import Array, Floats, Ints
+from slicing.system.arrays import Floats, Ints, Mask
 
 
 class Spans(Protocol):
@@ -31,6 +32,10 @@ class Spans(Protocol):
 
     def step(self, at: int, end: int) -> int:
         """How many rows later each of these ranges begins and ends than the range before it. 0: any number."""
+
+    @property
+    def begins_once(self) -> bool:
+        """Whether all ranges are known to begin at the same row."""
 
     def __len__(self) -> int: ...
 
@@ -45,6 +50,7 @@ class Known:
     first: Ints
     last: Ints
     in_order: bool
+    begins_once = False
 
     def step(self, at: int, end: int) -> int:
         return 0
@@ -67,6 +73,10 @@ class Steady:
     limit: int
     in_order = True
 
+    @property
+    def begins_once(self) -> bool:
+        return self.first + (self.size - 1) * self.each <= 0
+
     def step(self, at: int, end: int) -> int:
         cut = self.first + at * self.each < 0 or self.first + (end - 1) * self.each + self.rows > self.limit
         return 0 if cut else self.each
@@ -75,12 +85,14 @@ class Steady:
         return self.size
 
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
-        first = np.arange(self.first + at * self.each, self.first + end * self.each, self.each)
-        last = first + self.rows
-        if self.step(at, end) == 0:
-            np.maximum(first, 0, out=first)
+        low, high = self.first + at * self.each, self.first + end * self.each
+        last = np.arange(low + self.rows, high + self.rows, self.each)
+        if high + self.rows - self.each > self.limit:
             np.minimum(last, self.limit, out=last)
-        return first, last
+        if high - self.each <= 0:
+            return np.zeros(last.size, np.int64), last
+        first = np.arange(low, high, self.each)
+        return np.maximum(first, 0, out=first) if low < 0 else first, last
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,7 @@ class Recent:
     begin: int
     start: Ints
     in_order = True
+    begins_once = False
 
     def step(self, at: int, end: int) -> int:
         return 0
@@ -148,13 +161,18 @@ class Column:
         """Whether each of these ranges has a value."""
         raise NotImplementedError
 
-    def gives(self, word: int, ranges: RangeBounds) -> bool:
-        """Whether each of these ranges has a value, and a result that is a word (``number``) fits in any case."""
-        if not self.always(ranges):
-            return False
+    def fits(self, word: int, ranges: RangeBounds) -> bool:
+        """Whether a result that is a word (``number``) fits in any case."""
         if word not in (kinds.TOTAL, kinds.MEAN) or self.lane.kind not in SUMS_I:
             return True
         return self.largest(ranges) * int((ranges.last - ranges.first).max(initial=0)) < 1 << 63
+
+    def fewer(self, least: int, ranges: RangeBounds) -> Mask | None:
+        """Which ranges have fewer than ``least`` values; None if none of them."""
+        if least == 0 or (least == 1 and self.always(ranges)):
+            return None
+        fewer: Mask = self.counted(ranges) < least
+        return fewer if np.count_nonzero(fewer) else None
 
     def largest(self, ranges: RangeBounds) -> int:
         """A bound of the magnitudes of the integers in these ranges."""
@@ -207,10 +225,14 @@ class Column:
                 self.extreme(word, ranges, words[word], False)
         return words.T
 
-    def number(self, word: int, ranges: RangeBounds, out: Ints) -> None:
-        """A result that is a word (``BoundAggregate.number``)."""
+    def number(self, word: int, least: int, ranges: RangeBounds, out: Ints) -> None:
+        """A result that is a word (``BoundAggregate.number``); any, where a range has fewer than ``least`` values."""
         if word == 0:
             self.counts(ranges, out)
+        elif self.lane.kind == kinds.MOMENTS:
+            squares = np.empty(out.size)
+            self.moments(ranges, np.empty(out.size), squares)
+            deviations(self.counted(ranges), squares, least, word == kinds.DEVIATION, out.view(np.float64))
         elif word not in (kinds.TOTAL, kinds.MEAN):
             self.extreme(word, ranges, out, True)
         elif self.lane.kind in SUMS_F:
@@ -218,7 +240,7 @@ class Column:
         else:
             self.total(ranges, out)
             if word == kinds.MEAN:
-                np.divide(out, self.counted(ranges), out=out.view(np.float64))
+                _divide(out, self.counted(ranges), out.view(np.float64))
 
     def float_number(self, ranges: RangeBounds, mean: bool, out: Floats) -> None:
         """Sums or means of floats."""
@@ -226,7 +248,7 @@ class Column:
         self.sums_f(ranges, sums.view(np.int64).T)
         np.add(sums[1], sums[2], out=out)
         if mean:
-            np.divide(out, self.counted(ranges), out=out)
+            _divide(out, self.counted(ranges), out)
 
     def counted(self, ranges: RangeBounds) -> Ints:
         count = np.empty(ranges.first.size, np.int64)
@@ -249,22 +271,29 @@ class RangePartials:
         for piece, ranges in self._pieces():
             yield piece, tuple(column.partials(ranges) for column in self.columns)
 
-    def numbers(self, wanted: Numbers) -> list[Array] | None:
+    def numbers(self, wanted: Numbers) -> list[Filled] | None:
         """Words of columns as result columns, each written once in its final place (floats as numbers, not as keys).
-        None if a range may have no value, or a sum may not fit."""
-        found = [room(len(self), type) for _, _, type in wanted.each]
+        None if a sum may not fit."""
+        found = [room(len(self), number.type) for number in wanted.each]
+        nulls: list[Mask | None] = [None] * len(found)
         for piece, ranges in self._pieces():
-            if not all(self.columns[at].gives(word, ranges) for at, word, _ in wanted.each):
+            if not all(self.columns[number.lane].fits(number.word, ranges) for number in wanted.each):
                 return None
-            for (at, word, type), out in zip(wanted.each, found, strict=True):
+            for place, ((at, word, type, least), out) in enumerate(zip(wanted.each, found, strict=True)):
                 into = out[piece] if type.itemsize == 8 else np.empty(ranges.first.size, np.int64)
-                self.columns[at].number(word, ranges, into)
+                self.columns[at].number(word, least, ranges, into)
                 if type.itemsize < 8:
                     out[piece] = into
-        return found
+                fewer = self.columns[at].fewer(least, ranges)
+                if fewer is not None:
+                    null = nulls[place]
+                    null = nulls[place] = np.zeros(len(self), np.bool_) if null is None else null
+                    null[piece] = fewer
+        return list(map(Filled, found, nulls))
 
     def _pieces(self) -> Iterator[tuple[slice, RangeBounds]]:
-        at, size, count = 0, self.piece, len(self)
+        count = len(self)
+        at, size = 0, count if self.spans.begins_once else self.piece  # each row is then added once
         while at < count:
             end = min(at + size, count)
             ranges = self._ranges(at, end)
@@ -295,6 +324,11 @@ def totals(x: Ints, shift: int, mask: int, ranges: RangeBounds, out: Ints) -> No
         totals_of(x, np.int64(shift), np.int64(mask), ranges.first, ranges.last, np.int64(ranges.step), out)
     else:
         out[:] = differences((x >> shift) & mask, ranges)
+
+
+def _divide(a: Ints | Floats, count: Ints, out: Floats) -> None:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.divide(a, count, out=out)
 
 
 def differences(x: Ints, ranges: RangeBounds) -> Ints:

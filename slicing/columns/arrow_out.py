@@ -30,9 +30,10 @@ _BINARY = pa.binary()
 _BOOL = _type_of(np.dtype(np.bool_))
 
 
-def array_of(numbers: Array, null: Mask | None = None) -> pa.Array:
-    """Numbers or booleans as an array, numbers without a copy if contiguous; null where ``null`` is true."""
-    type = _type_of(numbers.dtype)
+def array_of(numbers: Array, null: Mask | None = None, type: pa.DataType | None = None) -> pa.Array:
+    """Numbers or booleans as an array, numbers without a copy if contiguous; null where ``null`` is true. ``type``:
+    another type of the same width."""
+    type = _type_of(numbers.dtype) if type is None else type
     data = np.packbits(numbers, bitorder="little") if type is _BOOL else np.ascontiguousarray(numbers)
     if null is None or not np.count_nonzero(null):  # 0.4 us, while any() takes 1.7 us
         return pa.Array.from_buffers(type, numbers.size, [None, pa.py_buffer(data)], null_count=0)

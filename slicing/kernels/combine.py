@@ -42,7 +42,7 @@ ARRIVAL_WORDS = {FIRST: 3, LAST: 3, ARG: 4}
 SUM_WORDS = 3  # the number of words that a sum has: the first words of a basic partial
 
 # answers that are computed directly, in addition to words of partials: of floats, and of integers that never overflow
-TOTAL, MEAN = -1, -2
+TOTAL, MEAN, VARIANCE, DEVIATION = -1, -2, -3, -4
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 BOTTOM = np.int64(-0x8000000000000000)

@@ -1,0 +1,91 @@
+"""Results that are numbers where some windows have no values, or too few for a deviation: what their own rows give."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing.closing import results
+
+BEGUN, STEP, ROWS = 1_700_000_000_000_000_000, 1_000_000_000, 6000
+Values = list[Any]
+
+
+def deviation(ddof: int, root: bool) -> Callable[[Values], float]:
+    def found(values: Values) -> float:
+        mean = statistics.fmean(values)
+        variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - ddof)
+        return math.sqrt(variance) if root else variance
+
+    return found
+
+
+# the aggregate, the values that it needs, and what it gives of them
+ASKED: dict[str, tuple[sl.Aggregate, int, Callable[[Values], Any]]] = {
+    "n": (sl.count("v"), 0, len),
+    "s": (sl.sum("v"), 1, sum),
+    "lo": (sl.min("v"), 1, min),
+    "hi": (sl.max("v"), 1, max),
+    "m": (sl.mean("v"), 1, lambda values: sum(values) / len(values)),
+    "all": (sl.std("v", ddof=0), 1, deviation(0, True)),
+    "std": (sl.std("v"), 2, deviation(1, True)),
+    "var": (sl.var("v", ddof=2), 3, deviation(2, False)),
+}
+DEVIATIONS = ("all", "std", "var")
+TUMBLING, SLIDING, LAST, BESIDE = "tumbling", "sliding", "last rows", "last seconds"
+WINDOWS = {
+    TUMBLING: sl.tumbling("4s"),
+    SLIDING: sl.sliding("6s", every="2s"),
+    LAST: sl.rows(5, every=1),
+    BESIDE: sl.per_row("4s"),
+}
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the results were written at once, of each table of results."""
+    found: list[bool] = []
+    plain = results._numbers
+    monkeypatch.setattr(results, "_numbers", lambda *given: found.append((made := plain(*given)) is not None) or made)
+    return found
+
+
+def rows_of(type: pa.DataType, seed: int) -> pa.Table:
+    """A row a second. Many of its values are null, now and then all of 20 rows."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-(2**30), 2**30, ROWS)
+    null = (rng.random(ROWS) < 0.5) | np.repeat(rng.random(ROWS // 20) < 0.2, 20)
+    v = pa.array(values / 8 if pa.types.is_floating(type) else values, type, mask=null)
+    times = pa.array(BEGUN + np.arange(ROWS) * STEP, pa.timestamp("ns"))
+    return pa.table({"t": times, "v": v})
+
+
+def members(row: dict[str, Any], name: str, values: Values) -> Values:
+    start, end = (row[edge].value for edge in ("window_start", "window_end"))
+    low, high = (max(-(-(edge - BEGUN) // STEP), 0) for edge in (start, end))
+    last = high + 1 if name in (LAST, BESIDE) else high  # these end with a row, which belongs to them
+    return [value for value in values[low:last] if value is not None]
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("type", [pa.int32(), pa.int64(), pa.float64()], ids=str)
+def test_too_few_values(type: pa.DataType, name: str, written: list[bool]) -> None:
+    data = rows_of(type, 5)
+    aggs = {column: agg for column, (agg, _, _) in ASKED.items()}
+    found = sl.aggregate(data, sl.Spec("t", {"w": WINDOWS[name]}, aggs), threads=1)
+    assert written == [True]
+    assert all(found[column].null_count for column, (_, least, _) in ASKED.items() if least)
+    values = data["v"].to_pylist()
+    for row in found.to_pylist():
+        some = members(row, name, values)
+        for column, (_, least, answer) in ASKED.items():
+            expected = answer(some) if len(some) >= least else None
+            rounded = column in DEVIATIONS and expected is not None
+            assert row[column] == (pytest.approx(expected, rel=1e-9) if rounded else expected), (row, column)
