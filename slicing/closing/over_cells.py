@@ -123,8 +123,7 @@ class _OfCells(Column):
         moments_of(*floats, ranges.first, ranges.last, np.empty((3, count.size)), mean, squares)
 
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
-        _, _, *found, _ = ranges
         flip = ~_ZERO if word == width(self.lane.kind) - 1 else _ZERO
         fold = TOP if as_numbers and self.lane.kind == kinds.BASIC_F else _ZERO
         x = self.word(word, ranges)
-        least_of(x, _ZERO, flip, fold, *found, np.empty(x.size, np.int64), out)
+        least_of(x, _ZERO, flip, fold, *ranges.both, ranges.in_order, np.empty(x.size, np.int64), out)

@@ -21,7 +21,7 @@ from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spa
 from slicing.columns.order import distinct
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
-from slicing.kernels.ranges import least_of, moments_of, numbers_of, sums_of
+from slicing.kernels.ranges import least_of, moments_of, numbers_of, running, sums_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import takes_any_ranges, tells_edges
@@ -163,6 +163,9 @@ class _OfRows(Column):
         if self.valid is not ALL_VALID:
             return super().float_number(ranges, mean, out)
         x = self.values(ranges)
+        if ranges.grows is not None:
+            running(x, *map(np.int64, ranges.grows), mean, out)
+            return
         numbers_of(x, ranges.first, ranges.last, np.empty((2, x.size)), mean, out)
 
     def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
@@ -172,7 +175,11 @@ class _OfRows(Column):
             totals(held, 32, -1, ranges, block[:, 2])
 
     def total(self, ranges: RangeBounds, out: Ints) -> None:
-        totals(self.held(ranges), 0, -1, ranges, out)
+        held = self.held(ranges)
+        if ranges.grows == (1, 1):
+            np.cumsum(held, out=out)
+        else:
+            totals(held, 0, -1, ranges, out)
 
     def moments(self, ranges: RangeBounds, mean: Floats, squares: Floats) -> None:
         x, count = self.values(ranges), self.valid[ranges.bottom : ranges.top].astype(np.float64)
@@ -188,11 +195,12 @@ class _OfRows(Column):
         x.take(at, out=out, mode="clip")  # otherwise numpy copies once more
 
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
-        bottom, top, *found, _ = ranges
+        bottom, top = ranges.bottom, ranges.top
         most, floats = word == width(self.lane.kind) - 1, self.lane.kind == kinds.BASIC_F
         fold, flip = TOP if floats else _ZERO, ~_ZERO if most else _ZERO
         x = self.values(ranges).view(np.int64)
         if self.valid is not ALL_VALID:
             x = np.where(self.valid[bottom:top], x, TOP if floats else TOP ^ flip)  # NaN, or the value that sorts last
             x.setflags(write=False)  # columns are read-only too: the kernel is compiled for one type only
-        least_of(x, fold, flip, fold if as_numbers else _ZERO, *found, np.empty(x.size, np.int64), out)
+        unfold, room = fold if as_numbers else _ZERO, np.empty(x.size, np.int64)
+        least_of(x, fold, flip, unfold, *ranges.both, ranges.in_order, room, out)

@@ -5,10 +5,10 @@ Ranges may be of rows or of slices; the columns know which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from slicing.cells.blocks import Block, together, width
 from slicing.cells.lanes import Lane
 from slicing.closing.numbers import Filled, Numbers
 from slicing.columns.arrow_out import room
+from slicing.columns.lazy import lazy
 from slicing.kernels import combine as kinds
 from slicing.kernels.numbers import deviations
 from slicing.kernels.ranges import totals_of
@@ -33,10 +34,6 @@ class Spans(Protocol):
     def step(self, at: int, end: int) -> int:
         """How many rows later each of these ranges begins and ends than the range before it. 0: any number."""
 
-    @property
-    def begins_once(self) -> bool:
-        """Whether all ranges are known to begin at the same row."""
-
     def __len__(self) -> int: ...
 
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
@@ -50,7 +47,6 @@ class Known:
     first: Ints
     last: Ints
     in_order: bool
-    begins_once = False
 
     def step(self, at: int, end: int) -> int:
         return 0
@@ -74,7 +70,8 @@ class Steady:
     in_order = True
 
     @property
-    def begins_once(self) -> bool:
+    def grows(self) -> bool:
+        """Whether all ranges begin at the first row."""
         return self.first + (self.size - 1) * self.each <= 0
 
     def step(self, at: int, end: int) -> int:
@@ -105,7 +102,6 @@ class Recent:
     begin: int
     start: Ints
     in_order = True
-    begins_once = False
 
     def step(self, at: int, end: int) -> int:
         return 0
@@ -120,15 +116,33 @@ class Recent:
         return first, last
 
 
-class RangeBounds(NamedTuple):
+@dataclass(eq=False)
+class RangeBounds:
     """Where ranges of the rows ``bottom : top`` begin and end, counted from ``bottom``."""
 
     bottom: int
     top: int
-    first: Ints
-    last: Ints
-    in_order: bool
-    step: int
+    find: Callable[[], tuple[Ints, Ints]]
+    size: int
+    in_order: bool = True
+    step: int = 0
+    grows: tuple[int, int] | None = None  # all ranges begin at ``bottom``: the rows of the first, and how many more
+
+    @lazy
+    def both(self) -> tuple[Ints, Ints]:
+        return self.find()
+
+    @property
+    def first(self) -> Ints:
+        return self.both[0]
+
+    @property
+    def last(self) -> Ints:
+        return self.both[1]
+
+    @property
+    def longest(self) -> int:
+        return self.top if self.grows is not None else int((self.last - self.first).max(initial=0))
 
 
 @lru_cache(8)
@@ -165,7 +179,7 @@ class Column:
         """Whether a result that is a word (``number``) fits in any case."""
         if word not in (kinds.TOTAL, kinds.MEAN) or self.lane.kind not in SUMS_I:
             return True
-        return self.largest(ranges) * int((ranges.last - ranges.first).max(initial=0)) < 1 << 63
+        return self.largest(ranges) * ranges.longest < 1 << 63
 
     def fewer(self, least: int, ranges: RangeBounds) -> Mask | None:
         """Which ranges have fewer than ``least`` values; None if none of them."""
@@ -210,7 +224,7 @@ class Column:
     def partials(self, ranges: RangeBounds) -> Ints:
         """Partials, stored word by word. Words that nobody reads are not filled."""
         kind = self.lane.kind
-        words = np.empty((width(kind), ranges.first.size), np.int64)
+        words = np.empty((width(kind), ranges.size), np.int64)
         self.counts(ranges, words[0])
         if kind in SUMS_F:
             self.sums_f(ranges, words.T)
@@ -251,7 +265,7 @@ class Column:
             _divide(out, self.counted(ranges), out)
 
     def counted(self, ranges: RangeBounds) -> Ints:
-        count = np.empty(ranges.first.size, np.int64)
+        count = np.empty(ranges.size, np.int64)
         self.counts(ranges, count)
         return count
 
@@ -280,7 +294,7 @@ class RangePartials:
             if not all(self.columns[number.lane].fits(number.word, ranges) for number in wanted.each):
                 return None
             for place, ((at, word, type, least), out) in enumerate(zip(wanted.each, found, strict=True)):
-                into = out[piece] if type.itemsize == 8 else np.empty(ranges.first.size, np.int64)
+                into = out[piece] if type.itemsize == 8 else np.empty(ranges.size, np.int64)
                 self.columns[at].number(word, least, ranges, into)
                 if type.itemsize < 8:
                     out[piece] = into
@@ -292,13 +306,20 @@ class RangePartials:
         return list(map(Filled, found, nulls))
 
     def _pieces(self) -> Iterator[tuple[slice, RangeBounds]]:
-        count = len(self)
-        at, size = 0, count if self.spans.begins_once else self.piece  # each row is then added once
+        at, size, count = 0, self.piece, len(self)
+        if count and isinstance(self.spans, Steady) and self.spans.grows:
+            yield slice(0, count), self._growing(self.spans)  # each row is then added once
+            return
         while at < count:
             end = min(at + size, count)
             ranges = self._ranges(at, end)
             yield slice(at, end), ranges
             at, size = end, max(self.piece, int(ranges.last[-1] - ranges.first[-1]))  # not many fewer than overlap
+
+    def _growing(self, spans: Steady) -> RangeBounds:
+        rows = spans.first + spans.rows
+        top = min(rows + (spans.size - 1) * spans.each, spans.limit)
+        return RangeBounds(0, top, lambda: spans.of(0, spans.size), spans.size, grows=(rows, spans.each))
 
     def _ranges(self, at: int, end: int) -> RangeBounds:
         spans = self.spans
@@ -306,12 +327,12 @@ class RangePartials:
         if step and end - at <= self.piece:  # they lie as those of any other piece
             begin, stop = (int(bounds[0]) for bounds in spans.of(at, at + 1))
             first, last = (bounds[: end - at] for bounds in evenly(self.piece, step, stop - begin))
-            return RangeBounds(begin, begin + int(last[-1]), first, last, spans.in_order, step)
+            return RangeBounds(begin, begin + int(last[-1]), lambda: (first, last), end - at, spans.in_order, step)
         first, last = spans.of(at, end)
         bottom, top = map(int, (first[0], last[-1]) if spans.in_order else (first.min(), last.max()))
         if bottom:
             first, last = first - bottom, last - bottom
-        return RangeBounds(bottom, top, first, last, spans.in_order, step)
+        return RangeBounds(bottom, top, lambda: (first, last), end - at, spans.in_order, step)
 
     def whole(self) -> tuple[Block, ...]:
         return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))

@@ -152,6 +152,18 @@ def numbers_of(x, first, last, room, mean, out):
         out[r] = number / (b - a) if mean else number
 
 
+@kernel
+def running(x, rows, more, mean, out):
+    """The sums or means of the rows before ``rows``, and before ``more`` rows more each time, up to all."""
+    total, lost, reach = 0.0, 0.0, np.int64(0)
+    for r in range(out.size):
+        end = min(rows + r * more, np.int64(x.size))
+        for c in range(reach, end):
+            total, lost = summed(total, lost, x[np.uint64(c)])
+        reach = end
+        out[r] = (total + lost) / end if mean else total + lost
+
+
 @helper
 def joined(n, mean, squares, more, other, rest):
     """The count, mean and squared deviations of two groups of values together, by those of each."""
