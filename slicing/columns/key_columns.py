@@ -183,7 +183,7 @@ class ByteColumn(_Column):
             text = some.view(np.uint8)[:, 4:][lengths[:, None] > _PLACES]
             codes = self.table.encode(np.append(0, lengths.cumsum()), given, known, text, threads, how)
         else:
-            codes = self.encode(_some_views(array, some, known, rows).cast(self.type), threads, how)
+            codes = self.encode(some_views(array, some, known, rows).cast(self.type), threads, how)
         return number if codes[-1] == given - 1 and (codes[1:] > codes[:-1]).all() else codes.take(number)
 
     def typed(self, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
@@ -349,7 +349,7 @@ def in_type(values: pa.Array, type: pa.DataType, most: int = MOST_TEXT) -> pa.Ar
     return pa.chunked_array([chunk for p in pieces for chunk in (p.chunks if isinstance(p, pa.ChunkedArray) else [p])])
 
 
-def _some_views(array: pa.Array, views: Ints, known: Mask | None, rows: Codes) -> pa.Array:
+def some_views(array: pa.Array, views: Ints, known: Mask | None, rows: Codes | Ints) -> pa.Array:
     """Some rows of a column of views: Arrow has no ``take`` for views."""
     valid, (_, _, *texts) = None if known is None else np.packbits(known, bitorder="little"), array.buffers()
     try:

@@ -60,6 +60,28 @@ def alike(_, one, other):
 
 
 @intrinsic
+def swapped(_, word):
+    """The bytes of a word in reverse: words of bytes then order as the bytes do."""
+
+    def build(context, builder, signature, args):
+        return builder.bswap(args[0])
+
+    return types.uint64(types.uint64), build
+
+
+@intrinsic
+def word_at(_, source):
+    """8 bytes from any address, as a number that orders as they do."""
+
+    def build(context, builder, signature, args):
+        word = builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
+        word.align = 1
+        return builder.bswap(word)
+
+    return types.uint64(types.uint64), build
+
+
+@intrinsic
 def _write(_, word, into):
     """Write 8 bytes at any address."""
 

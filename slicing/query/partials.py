@@ -78,6 +78,18 @@ class Partials:
         return frozenset(n for n in self.ranked if n not in by_order and has_offsets(self.value_types[n].type))
 
     @lazy
+    def extreme_texts(self) -> Mapping[str, tuple[bool, bool]]:
+        """The columns of text of which only the least and the largest of a slice are read, and which of the two."""
+        found = {}
+        for name in self.ranked:
+            feeds = [(lane, feed) for lane in self.lanes for feed in lane.feeds if feed.column == name]
+            (lane, _), *others = [(lane, feed) for lane, feed in feeds if feed.form != "valid"]
+            alone = not others and lane.kind == kinds.EXTREMES and lane.flag is None
+            if alone and has_offsets(self.value_types[name].type):
+                found[name] = 1 in self.words_read[lane], 2 in self.words_read[lane]
+        return found
+
+    @lazy
     def only_floats(self) -> bool:
         """Whether all partials are sums and extremes of floats, beside numbers of rows."""
         valued = [lane for lane in self.lanes if not lane.counts_all]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slicing.cells.blocks import Words, kind_of
@@ -13,6 +13,7 @@ from slicing.cells.table import Cells
 from slicing.columns.lazy import lazy
 from slicing.columns.squares import SQUARES
 from slicing.query.early import Early
+from slicing.query.partials import Partials
 from slicing.query.policy import Policy
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
@@ -60,6 +61,7 @@ class Routes:
     levels: int
     bound_rows: dict[str, BoundRows]
     # partials
+    partials: Partials
     cells: type[Cells]
     lanes: Sequence[Lane]
     ranked: Sequence[str]
@@ -208,6 +210,14 @@ class Routes:
         plain = bool(self.spec.by) and self.adds_up and self.gapless
         plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises or self.early.paned)
         return plain and self.edges.regular_width(0) is not None
+
+    @lazy
+    def extreme_texts(self) -> Mapping[str, tuple[bool, bool]]:
+        """The columns of text of which only the least and the largest of a slice are read, and which of the two. A
+        slice is a run of rows if they come in order."""
+        runs = self.adds_up and self.gapless and self.edges.periodic and not self.edges.marks
+        plain = runs and not (self.spec.by or self.asks_rows or self.spec.op is not None)
+        return self.partials.extreme_texts if plain else {}
 
     @lazy
     def reports_head(self) -> bool:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from slicing.closing.fits import check_fits, check_full
 from slicing.columns.bits import present
+from slicing.columns.extreme_texts import with_extremes
 from slicing.columns.pools import Placed, ranks
 from slicing.columns.values import NOWHERE, plain, taken
 from slicing.lifecycle.state import State
@@ -90,11 +91,11 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
         code = keys.encode(list(map(columns.__getitem__, plan.spec.by)), threads, policy.share)
         codes = len(keys)
     columns = dict(zip(plan.row_columns, map(columns.__getitem__, plan.row_columns), strict=True))
-    for name in plan.unlike & columns.keys():
+    for name in (plan.unlike & columns.keys()) - plan.extreme_texts.keys():
         columns[name] = plain(columns[name])
     if plan.spec.op is not None:
         columns = plan.with_signs(columns)
-    ranked = {name: _ranks(state, name, columns[name]) for name in plan.ranked} if plan.ranked else {}
+    ranked = dict[str, Ints]()
     sharing = threads if plan.keeps_slices else 1  # plans that only keep rows have little work to share
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
     if times.size:
@@ -108,6 +109,10 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
         newest = high if state.newest is None else state.newest
         if max(high, newest) - min(low, newest) > APART:
             raise ValueError(too_far_apart(plan, min(low, newest), max(high, newest)))
+    for name, asked in plan.extreme_texts.items():
+        in_order = times.size and rows.span[2]
+        columns[name] = with_extremes(columns[name], rows.cuts[1], *asked) if in_order else plain(columns[name])
+    ranked |= {name: _ranks(state, name, columns[name]) for name in plan.ranked}
     return rows
 
 
