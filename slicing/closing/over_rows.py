@@ -21,7 +21,7 @@ from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spa
 from slicing.columns.order import distinct
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
-from slicing.kernels.ranges import least_of, moments_of, numbers_of, running, sums_of
+from slicing.kernels.ranges import least_of, moments_of, numbers_at_each, numbers_of, running, sums_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import takes_any_ranges, tells_edges
@@ -165,6 +165,10 @@ class _OfRows(Column):
         x = self.values(ranges)
         if ranges.grows is not None:
             running(x, *map(np.int64, ranges.grows), mean, out)
+            return
+        if ranges.step == 1:
+            rows = ranges.last[0] - ranges.first[0]
+            numbers_at_each(x, rows, np.empty((4, rows)), mean, out)
             return
         numbers_of(x, ranges.first, ranges.last, np.empty((2, x.size)), mean, out)
 

@@ -153,6 +153,28 @@ def numbers_of(x, first, last, room, mean, out):
 
 
 @kernel
+def numbers_at_each(x, rows, room, mean, out):
+    """As ``numbers_of``, of so many rows from each row on. Blocks of windows that begin at ``rows`` rows end in as many
+    other rows: the sums from each row to the end of the first ones, and from the begin of the others, are made first
+    and then added side by side: 6.3 -> 3.8 ns a row (loaded machine). ``room``: for four words a row."""
+    rest, rest_lost, more, more_lost = room[0], room[1], room[2], room[3]
+    for begin in range(0, out.size, rows):
+        some, total, lost = out[begin : begin + rows], 0.0, 0.0
+        own, others = x[begin : begin + rows], x[begin + rows : begin + rows + some.size - 1]
+        for i in range(rows - 1, -1, -1):
+            total, lost = summed(total, lost, own[np.uint64(i)])
+            rest[i], rest_lost[i] = total, lost
+        more[0], more_lost[0], total, lost = 0.0, 0.0, 0.0, 0.0
+        for i in range(others.size):
+            total, lost = summed(total, lost, others[i])
+            more[i + 1], more_lost[i + 1] = total, lost
+        for i in range(some.size):
+            number, error = summed(rest[i], rest_lost[i], more[i])
+            number += error + more_lost[i]
+            some[i] = number / rows if mean else number
+
+
+@kernel
 def running(x, rows, more, mean, out):
     """The sums or means of the rows before ``rows``, and before ``more`` rows more each time, up to all."""
     total, lost, reach = 0.0, 0.0, np.int64(0)

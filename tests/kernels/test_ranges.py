@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import slicing as sl
 from slicing.columns.order import order_of_most
 from slicing.columns.values import MANY_WORDS, TOP, float_words, word_floats
-from slicing.kernels.ranges import least_of, moments_of
+from slicing.kernels.ranges import least_of, moments_of, numbers_at_each, running
 from slicing.kernels.rows import around, before_edges, counted, recent
 from slicing.system.arrays import read_only
 
@@ -122,6 +123,38 @@ def test_the_least_of_ranges(name, form, most, width):
         expected = np.array([reduced(values[a:b]) for a, b in zip(first, last, strict=True)])
         found = {"floats": out.view(np.float64), "keys of floats": word_floats(out)}.get(form, out)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mean", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 7, 700, ROWS - 1, ROWS])
+def test_the_sums_of_so_many_rows_from_each_row_on(width, mean):
+    """Of numbers of all sizes: errors of rounding are added, too. What is not finite leaves no trace."""
+    chance = np.random.default_rng(5)
+    x = chance.normal(size=ROWS) * 10.0 ** chance.integers(-12, 13, ROWS)
+    x[[100, 1200, 1201, 3000]] = np.inf, np.inf, -np.inf, np.nan
+    out = np.empty(ROWS - width + 1)
+    numbers_at_each(read_only(x), np.int64(width), np.empty((4, width)), mean, out)
+    expected = np.array([summed_up(x[a : a + width]) for a in range(out.size)]) / (width if mean else 1)
+    np.testing.assert_allclose(out, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("mean", [False, True])
+@pytest.mark.parametrize(("rows", "more"), [(1, 1), (3, 1), (1, 50), (700, 9), (ROWS + 5, 2)])
+def test_the_sums_of_ever_more_rows(rows, more, mean):
+    chance = np.random.default_rng(6)
+    x = chance.normal(size=ROWS) * 10.0 ** chance.integers(-12, 13, ROWS)
+    ends = np.minimum(np.arange(rows, ROWS + more, more), ROWS)[:2000]
+    out = np.empty(ends.size)
+    running(read_only(x), np.int64(rows), np.int64(more), mean, out)
+    expected = np.array([math.fsum(x[:end]) for end in ends]) / (ends if mean else 1)
+    np.testing.assert_allclose(out, expected, rtol=1e-15)
+
+
+def summed_up(values: np.ndarray) -> float:
+    if np.isfinite(values).all():
+        return math.fsum(values)
+    with np.errstate(invalid="ignore"):
+        return values.sum()
 
 
 def grouped(groups: list[np.ndarray]) -> list[np.ndarray]:
