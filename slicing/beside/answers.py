@@ -9,7 +9,7 @@ several rows may share.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from slicing.query.spec import Spec
 from slicing.query.spec_checks import AnyWindow
 from slicing.query.watermark import manual
 from slicing.system.arrays import Array, Codes, Ints, read_only
+from slicing.system.lazy import lazy
 from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Window, tumbling
 from slicing.windows.rows.marked import Frame
@@ -143,7 +144,7 @@ class Rows:
         arrival."""
         return self._before(per_key, by_time, np.zeros(self.codes, np.int64))
 
-    @cached_property
+    @lazy
     def _by_time(self) -> Ints | None:
         return sorting(*self._sequence, self.time)
 
@@ -154,7 +155,7 @@ class Rows:
             return False
         return not makes(window) or window.by_arrival or (self.keyed and not window.per_key)
 
-    @cached_property
+    @lazy
     def before_first(self) -> int | None:
         """How many rows come before the first one that makes a window, if every row from that one on makes one, in
         order. None: positions are to be found."""

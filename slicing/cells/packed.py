@@ -38,10 +38,10 @@ import numpy.typing as npt
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
-from slicing.columns.lazy import lazy
 from slicing.kernels import packed as kernels
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.system.arrays import Ints, Mask
+from slicing.system.lazy import lazy
 
 SLICE = 24  # bytes of a slice in the directory and in arrays made from it
 SINGLE = 0.1  # from this share on, cells of one row are packed separately

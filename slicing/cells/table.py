@@ -19,11 +19,11 @@ from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import Lists
-from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, stable_order
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, ascending, merge, slice_starts
 from slicing.kernels.combine import combine
 from slicing.system.arrays import MOST, Ints, Mask, Unsigned
+from slicing.system.lazy import lazy
 
 Gaps = Unsigned  # one gap per level
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Lane
 from slicing.columns.arrow_out import array_of, table_room
-from slicing.columns.lazy import lazy
 from slicing.columns.values import NOWHERE
 from slicing.kernels import combine as kinds
 from slicing.kernels.numbers import DEVIATION, KEY, MEAN_F, MEAN_I, SUM_F, SUM_I, VARIANCE, WORD, gather_numbers
 from slicing.query.plan import Plan
 from slicing.system.arrays import Array, Ints, Mask
+from slicing.system.lazy import lazy
 
 Ordered = tuple[Sequence[Block], Ints]  # blocks of words, and the positions of cells in the wanted order
 

@@ -19,12 +19,12 @@ from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled
 from slicing.columns.keys import KeyTable
-from slicing.columns.lazy import lazy
 from slicing.columns.order import distinct, ranges
 from slicing.kernels.cells import code_ranges
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
 from slicing.system.arrays import Ints
+from slicing.system.lazy import lazy
 from slicing.windows.bounds import BEGIN
 
 Answering = Callable[[Store, int, int, Filled], tuple[Answers, Filled]]

@@ -20,12 +20,12 @@ from slicing.closing.results import among
 from slicing.closing.settle import news
 from slicing.closing.too_many import check_due
 from slicing.columns.keys import KeyTable
-from slicing.columns.lazy import lazy
 from slicing.columns.order import alike, all_alike, changes, distinct, none, order_by
 from slicing.kernels.again import number_again
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
 from slicing.system.arrays import Codes, Ints, Mask, read_only
+from slicing.system.lazy import lazy
 from slicing.system.replace import but
 from slicing.windows.bounds import FOREVER
 

@@ -16,12 +16,12 @@ from slicing.cells.blocks import Block, together, width
 from slicing.cells.lanes import Lane
 from slicing.closing.numbers import Filled, Numbers
 from slicing.columns.arrow_out import room
-from slicing.columns.lazy import lazy
 from slicing.kernels import combine as kinds
 from slicing.kernels.numbers import deviations
 from slicing.kernels.ranges import totals_of
 from slicing.kernels.rows import recent
 from slicing.system.arrays import Floats, Ints, Mask
+from slicing.system.lazy import lazy
 
 
 class Spans(Protocol):

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.bits import as_numpy
-from slicing.columns.lazy import lazy
 from slicing.kernels.text import take_texts
 from slicing.kernels.write import count_on
 from slicing.system.arrays import Array, Ints, Mask
+from slicing.system.lazy import lazy
 
 MANY_NAMES = 128  # with so many rows, names are taken by a kernel: 180 rows 13 -> 4 us, 18,000 rows 100 -> 25 us
 MOST_TEXT = (1 << 31) - 1  # the most bytes in a column of strings

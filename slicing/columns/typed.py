@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
-from slicing.columns.lazy import lazy
 from slicing.columns.values import cast, compared, plain, result_type
+from slicing.system.lazy import lazy
 
 
 class Columns:

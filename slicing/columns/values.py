@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, is_short_decimal, room
 from slicing.columns.bits import VALUES, as_numpy, bits, present
-from slicing.columns.lazy import lazy
 from slicing.columns.squares import SQUARES, product
 from slicing.kernels.ranges import floats_of_keys, keys_of_floats
 from slicing.kernels.rows import gather
 from slicing.system.arrays import Array, Floats, Ints, Mask, read_only
+from slicing.system.lazy import lazy
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 MANY_WORDS = 1 << 14  # with so many words, a kernel pays off

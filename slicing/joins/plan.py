@@ -11,7 +11,6 @@ import pyarrow.types as t
 
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.key_columns import check_key_type
-from slicing.columns.lazy import lazy
 from slicing.columns.typed import Columns, column_type, in_result_type
 from slicing.columns.values import decoded, is_binary, is_text, is_view, result_type
 from slicing.joins.spec import JoinSpec
@@ -19,6 +18,7 @@ from slicing.joins.within import LEFT, RIGHT, Band, Windows, Within, bound
 from slicing.query.type_checks import check_sequence
 from slicing.query.watermark import Watermark
 from slicing.system.arrays import Ints
+from slicing.system.lazy import lazy
 from slicing.times.durations import NS, Duration
 from slicing.times.measure import Measure
 

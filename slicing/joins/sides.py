@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from slicing.columns import arrow_io
 from slicing.columns.dictionaries import unified
-from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, order_of_most, stable_order
 from slicing.columns.values import taken
 from slicing.joins.slices import Coded, Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
 from slicing.system.arrays import NONE, Bytes, Codes, Ints, Mask
+from slicing.system.lazy import lazy
 
 MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left early; fails `where` with any row
 NO_KEY = -1  # the code of a row with a null key, which has no partner

@@ -9,9 +9,9 @@ import numpy as np
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
-from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by
 from slicing.system.arrays import Codes, Ints, Mask
+from slicing.system.lazy import lazy
 
 
 @dataclass(frozen=True, eq=False)

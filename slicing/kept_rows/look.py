@@ -14,7 +14,6 @@ import numpy as np
 
 from slicing.closing.answers import Answers
 from slicing.columns.keys import KeyTable
-from slicing.columns.lazy import lazy
 from slicing.columns.order import distinct, ranges, stable_order
 from slicing.kept_rows import of_stream, remembered, waiting
 from slicing.kept_rows.by_key import KeyRows
@@ -24,6 +23,7 @@ from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Quiet, Seen
 from slicing.reducing.batch import Rows
 from slicing.system.arrays import NONE, Ints
+from slicing.system.lazy import lazy
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.bound_rows import BoundRows

@@ -17,7 +17,6 @@ from slicing.closing.answer import answer
 from slicing.closing.answers import Answers
 from slicing.closing.ways import Closing
 from slicing.columns.keys import KeyTable
-from slicing.columns.lazy import lazy
 from slicing.columns.names import free
 from slicing.columns.order import alike, distinct, none
 from slicing.query.plan import Plan
@@ -27,6 +26,7 @@ from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import reduce_rows
 from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
+from slicing.system.lazy import lazy
 from slicing.system.replace import but
 from slicing.windows.bounds import FOREVER
 from slicing.windows.builtin import sliding

@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from slicing.columns.arrow_out import room
-from slicing.columns.lazy import lazy
 from slicing.columns.order import begins, is_sorted, stable_order
 from slicing.columns.row_values import Values
 from slicing.kept_rows import waiting
@@ -22,6 +21,7 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
 from slicing.system.arrays import Codes, Ints, Mask
+from slicing.system.lazy import lazy
 from slicing.system.replace import but
 from slicing.windows.rows.row_table import (
     ARRIVAL,

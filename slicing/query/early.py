@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from slicing.columns.lazy import lazy
 from slicing.query.spec import Spec
 from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, EachPush, Every, Patient, Trigger, Unfired
 from slicing.query.type_checks import check_span, of_window
 from slicing.system.arrays import Mask
+from slicing.system.lazy import lazy
 from slicing.times.measure import Measure
 from slicing.windows.bounds import Bound
 from slicing.windows.builtin import Session, Whole

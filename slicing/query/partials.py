@@ -17,7 +17,6 @@ from slicing.cells.lanes import Feed, Lane
 from slicing.cells.list_kinds import Best
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.bits import as_numpy
-from slicing.columns.lazy import lazy
 from slicing.columns.pools import Placed, Pool
 from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, has_offsets
 from slicing.kernels import combine as kinds
@@ -26,6 +25,7 @@ from slicing.query.policy import ADDED
 from slicing.query.spec import Spec
 from slicing.query.type_checks import check_ties, warn_of_categories
 from slicing.system.arrays import Array
+from slicing.system.lazy import lazy
 
 # kinds whose kernels take runs of rows
 TELL_APART = ("collect", "count", "count_distinct", "first", "heavy_hitters", "last", "mode", "sample")

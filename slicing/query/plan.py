@@ -17,7 +17,6 @@ from slicing.cells.table import Cells
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names
 from slicing.columns.key_columns import check_key_type
-from slicing.columns.lazy import lazy
 from slicing.columns.signs import check_signs, signs
 from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import is_plain, result_type
@@ -40,6 +39,7 @@ from slicing.query.type_checks import (
 )
 from slicing.query.watermark import Ordered
 from slicing.system.arrays import Ints, Mask
+from slicing.system.lazy import lazy
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, Bound, BoundDays
 from slicing.windows.builtin import Session, Whole, Window

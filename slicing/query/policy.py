@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from slicing.cells.combining import AUTO, BUCKETS, EAGER, FEW_COMBINATIONS, NAMES
-from slicing.columns.lazy import lazy
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.spec import Spec
+from slicing.system.lazy import lazy
 from slicing.system.threads import SHARE, Share
 from slicing.windows.builtin import Session, Whole
 from slicing.windows.context_free import ContextFreeWindow

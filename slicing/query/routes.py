@@ -10,7 +10,6 @@ from slicing.cells.combining import AUTO, EAGER
 from slicing.cells.lanes import Lane
 from slicing.cells.list_kinds import ListKind
 from slicing.cells.table import Cells
-from slicing.columns.lazy import lazy
 from slicing.columns.squares import SQUARES
 from slicing.query.early import Early
 from slicing.query.partials import Partials
@@ -20,6 +19,7 @@ from slicing.query.spec import Spec
 from slicing.query.triggers import EachPush
 from slicing.query.watermark import Bounded, Manual, Ordered
 from slicing.system.arrays import Ints, Mask
+from slicing.system.lazy import lazy
 from slicing.times.measure import Measure
 from slicing.windows.bounds import Bound
 from slicing.windows.edges import EdgeSet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slicing.columns.lazy import lazy
 from slicing.query.keep import Form, Kept
+from slicing.system.lazy import lazy
 from slicing.windows.rows.bound_rows import BoundRows, OnAxis
 from slicing.windows.rows.row_table import OF_ALL, OF_KEY, PLACE, RANK
 

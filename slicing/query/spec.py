@@ -11,7 +11,6 @@ from typing import Any
 
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.columns.expressions import Derived, fields_of
-from slicing.columns.lazy import lazy
 from slicing.query.processing_time import ProcessingTime, processing_time
 from slicing.query.spec_arguments import entries_of, keys_of, lateness_of, time_of, triggers_of, watermark_of
 from slicing.query.spec_checks import check_together
@@ -19,6 +18,7 @@ from slicing.query.triggers import ARRIVAL, PUSH, Patient, Trigger, Unfired
 from slicing.query.watermark import Watermark, manual
 from slicing.system.arguments import choice, column_or_none, says_arguments
 from slicing.system.frozen_map import FrozenMap
+from slicing.system.lazy import lazy
 from slicing.system.replace import but
 from slicing.times.durations import Duration, Span, parse_span, shown
 from slicing.windows.builtin import Window

@@ -14,7 +14,6 @@ import pyarrow as pa
 from slicing.cells.lanes import Feed
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.bits import VALID, VALUES, bits, true
-from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
 from slicing.columns.values import buffer, gathered, ordering, rows_of
@@ -22,6 +21,7 @@ from slicing.kernels.slice import cut, scan
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.system.arrays import Bytes, Codes, Ints, Mask
+from slicing.system.lazy import lazy
 from slicing.system.replace import but
 from slicing.system.threads import parts, side_by_side
 from slicing.windows.bounds import LIMIT

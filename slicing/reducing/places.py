@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from slicing.columns.lazy import lazy
 from slicing.columns.values import NOWHERE, TOP
 from slicing.kernels.slice import even_cells, grid_cells, pieces
 from slicing.reducing.batch import Rows
 from slicing.system.arrays import Codes, Ints
+from slicing.system.lazy import lazy
 from slicing.system.threads import SHARE, Share, parts
 
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to the cells

@@ -14,9 +14,9 @@ import numpy as np
 from slicing.cells.blocks import Block
 from slicing.cells.sessions import SessionCells
 from slicing.cells.table import Cells
-from slicing.columns.lazy import lazy
 from slicing.columns.order import ranges
 from slicing.system.arrays import NONE, Ints, Mask
+from slicing.system.lazy import lazy
 
 
 class Thinned(SessionCells):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from types import FunctionType
 from typing import Any
 
@@ -16,6 +15,7 @@ from slicing.kernels.disk import keep_users
 from slicing.kernels.user import Kernels, compiled
 from slicing.system.arrays import Ints
 from slicing.system.code_text import Doubt, described
+from slicing.system.lazy import lazy
 
 STATES = ("float64", "int64", "bool")
 NUMBA_TYPES = {"float64": types.float64, "int64": types.int64, "bool": types.boolean}
@@ -49,12 +49,12 @@ class Functions:
     def _key(self) -> tuple[object, ...]:
         return self.name, self.made_from, repr(self.identity), self.state, self.inputs, self.commutative
 
-    @cached_property
+    @lazy
     def made_from(self) -> tuple[object, ...]:
         """What tells the code apart from others in this process; ``digest`` does in any process, as well as it can."""
         return self.digest, *self._described[1]
 
-    @cached_property
+    @lazy
     def _described(self) -> tuple[str, list[Doubt]]:
         return described(self.lift, self.combine, self.lower, self.invert)
 

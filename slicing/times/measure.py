@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slicing.columns.lazy import lazy
 from slicing.columns.values import whole_numbers
+from slicing.system.lazy import lazy
 from slicing.times.durations import MAX_WORD, NS, Duration, numpy_ns
 
 Words = NDArray[np.int64]

@@ -11,11 +11,11 @@ import numpy as np
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.columns.keys import KeyTable
-from slicing.columns.lazy import lazy
 from slicing.columns.order import distinct
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
 from slicing.system.arrays import Ints
+from slicing.system.lazy import lazy
 from slicing.windows.edges import DueWindows
 
 

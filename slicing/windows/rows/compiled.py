@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from slicing.columns.row_values import in_form, number_form
 from slicing.kernels import walk
 from slicing.system.arrays import Array, Ints
 from slicing.system.code_text import described, digest
+from slicing.system.lazy import lazy
 from slicing.system.user_functions import NUMBA_TYPES
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_view import Context, Opened, View
@@ -139,7 +140,7 @@ class CompiledWindow:
             (words.view(np.float64) if state == "float64" else words)[k] = value
         return words
 
-    @cached_property
+    @lazy
     def first(self) -> Ints:
         """The context of a key before its first row."""
         return self.as_words(self.start)

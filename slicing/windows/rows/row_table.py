@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from slicing.cells.table import Cells, concatenated
-from slicing.columns.lazy import lazy
 from slicing.columns.order import begins, is_sorted, stable_order
 from slicing.columns.row_values import Values
 from slicing.kernels.cells import CODE
 from slicing.system.arrays import Array, Ints, Mask
+from slicing.system.lazy import lazy
 
 # the facts kept for a row in addition to its cell
 SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE, RANK = FACTS = range(8)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.kernels.rows import first_at
 from slicing.system.arrays import Ints, Mask
+from slicing.system.lazy import lazy
 from slicing.windows.rows.row_table import PLACE
 
 
