@@ -27,6 +27,8 @@ from slicing.system.lazy import lazy
 class Spans(Protocol):
     """Ranges of sorted rows, none of them empty."""
 
+    made: bool  # whether ``of`` makes its arrays: they may then be changed
+
     @property
     def in_order(self) -> bool:
         """Whether each range begins and ends where the range before it does, or later."""
@@ -47,6 +49,7 @@ class Known:
     first: Ints
     last: Ints
     in_order: bool
+    made = False
 
     def step(self, at: int, end: int) -> int:
         return 0
@@ -68,6 +71,7 @@ class Steady:
     size: int
     limit: int
     in_order = True
+    made = True
 
     @property
     def grows(self) -> bool:
@@ -102,6 +106,7 @@ class Recent:
     begin: int
     start: Ints
     in_order = True
+    made = True
 
     def step(self, at: int, end: int) -> int:
         return 0
@@ -109,10 +114,13 @@ class Recent:
     def __len__(self) -> int:
         return self.start.size
 
+    @lazy
+    def bounds(self) -> Ints:
+        return np.array([0, self.time.size])
+
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
         first, last = np.empty((2, end - at), np.int64)
-        bounds = np.array([0, self.time.size])
-        recent(bounds, self.time, np.int64(self.reach), np.int64(self.begin + at), first, last, self.start[at:end])
+        recent(self.bounds, self.time, np.int64(self.reach), np.int64(self.begin + at), first, last, self.start[at:end])
         return first, last
 
 
@@ -331,7 +339,7 @@ class RangePartials:
         first, last = spans.of(at, end)
         bottom, top = map(int, (first[0], last[-1]) if spans.in_order else (first.min(), last.max()))
         if bottom:
-            first, last = first - bottom, last - bottom
+            first, last = (np.subtract(bound, bottom, out=bound if spans.made else None) for bound in (first, last))
         return RangeBounds(bottom, top, lambda: (first, last), end - at, spans.in_order, step)
 
     def whole(self) -> tuple[Block, ...]:
