@@ -21,7 +21,7 @@ from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spa
 from slicing.columns.order import distinct
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
-from slicing.kernels.ranges import least_of, moments_of, numbers_at_each, numbers_of, running, sums_of
+from slicing.kernels.ranges import least_of, moments_at_each, moments_of, numbers_at_each, numbers_of, running, sums_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import takes_any_ranges, tells_edges
@@ -190,6 +190,13 @@ class _OfRows(Column):
         with np.errstate(invalid="ignore"):  # of an infinity it is NaN, as it should be
             rest = x - x if count.size else count
         moments_of(count, x, rest, ranges.first, ranges.last, np.empty((3, x.size)), mean, squares)
+
+    def squares(self, ranges: RangeBounds) -> Floats:
+        if ranges.step != 1 or self.valid is not ALL_VALID:
+            return super().squares(ranges)
+        rows, squares = ranges.last[0] - ranges.first[0], np.empty(ranges.size)
+        moments_at_each(self.values(ranges), rows, np.empty((4, rows)), squares)
+        return squares
 
     def edge(self, ranges: RangeBounds, out: Ints) -> None:
         x, backwards = self.values(ranges), self.lane.kind == kinds.LAST

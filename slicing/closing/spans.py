@@ -220,6 +220,12 @@ class Column:
         """Means and squared deviations."""
         raise NotImplementedError
 
+    def squares(self, ranges: RangeBounds) -> Floats:
+        """Squared deviations."""
+        mean, squares = np.empty((2, ranges.size))
+        self.moments(ranges, mean, squares)
+        return squares
+
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         """The maximum, if ``word`` is the last word of a block; the minimum, if it is the word before. Floats are given
         ``as_numbers`` or as their keys."""
@@ -252,8 +258,7 @@ class Column:
         if word == 0:
             self.counts(ranges, out)
         elif self.lane.kind == kinds.MOMENTS:
-            squares = np.empty(out.size)
-            self.moments(ranges, np.empty(out.size), squares)
+            squares = self.squares(ranges)
             deviations(self.counted(ranges), squares, least, word == kinds.DEVIATION, out.view(np.float64))
         elif word not in (kinds.TOTAL, kinds.MEAN):
             self.extreme(word, ranges, out, True)

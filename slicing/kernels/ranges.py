@@ -246,6 +246,41 @@ def moments_of(count, mean, squares, first, last, room, out_mean, out_squares):
         out_mean[r] = total + pivot
 
 
+@helper
+def _one_more(n, mean, squares, value):
+    """The mean and squared deviations of ``n`` values and another one, as by ``joined``."""
+    rest = value - value  # of an infinity it is NaN, as it should be
+    if n == 0:
+        return value, rest
+    share, d = 1.0 / (n + 1), value - mean
+    return mean + d * share, squares + (rest + d * d * share * n)
+
+
+@kernel(error_model="numpy")
+def moments_at_each(x, rows, room, out):
+    """The squared deviations of so many values from each value on, block by block as in ``numbers_at_each``, in two
+    chains at once: 11 -> 7 ns a row (loaded machine). Each window of a block has its last row, so that the pivot may be
+    any value as near to 0 as that one."""
+    rest, rest_squares, more, more_squares = room[0], room[1], room[2], room[3]
+    for begin in range(0, out.size, rows):
+        some = out[begin : begin + rows]
+        own, others = x[begin : begin + rows], x[begin + rows : begin + rows + some.size - 1]
+        pivot = least_mean(own[:0], own, 0, rows)
+        mean, squares, mean_more, squares_more = 0.0, 0.0, 0.0, 0.0
+        for i in range(others.size):
+            mean, squares = _one_more(i, mean, squares, own[rows - 1 - i] - pivot)
+            rest[rows - 1 - i], rest_squares[rows - 1 - i] = mean, squares
+            mean_more, squares_more = _one_more(i, mean_more, squares_more, others[i] - pivot)
+            more[i + 1], more_squares[i + 1] = mean_more, squares_more
+        for i in range(others.size, rows):
+            mean, squares = _one_more(i, mean, squares, own[rows - 1 - i] - pivot)
+            rest[rows - 1 - i], rest_squares[rows - 1 - i] = mean, squares
+        some[0] = squares
+        for i in range(1, some.size):
+            share, d = i / rows, more[i] - rest[i]
+            some[i] = rest_squares[i] + (more_squares[i] + d * d * share * (rows - i))
+
+
 @kernel
 def totals_of(x, shift, mask, first, last, step, out):
     """out[r] = the sum of ``x >> shift & mask`` over the rows first[r] : last[r], modulo 2**64; starts and ends ascend.
