@@ -112,7 +112,8 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     for name, asked in plan.extreme_texts.items():
         in_order = times.size and rows.span[2]
         columns[name] = with_extremes(columns[name], rows.cuts[1], *asked) if in_order else plain(columns[name])
-    ranked |= {name: _ranks(state, name, columns[name]) for name in plan.ranked}
+    for name in plan.ranked:
+        ranked[name] = _ranks(state, name, columns[name])
     return rows
 
 
