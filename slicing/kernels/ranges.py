@@ -239,6 +239,8 @@ def moments_of(count, mean, squares, first, last, room, out_mean, out_squares):
             n, m, s = 0.0, 0.0, 0.0
             low, middle, reach = a, b, b
         for c in range(reach, b):
+            if n == 0.0 and room[0, np.uint64(low)] == 0.0:  # the first values of these stacks
+                pivot = least_mean(count, mean, c, c + 1)
             n, m, s = joined(n, m, s, *group_at(c, count, mean, squares, pivot))
         reach = b
         at = np.uint64(a)

@@ -167,6 +167,18 @@ def test_the_squared_deviations_of_so_many_rows_from_each_row_on(width):
         np.testing.assert_allclose(out[begin], expected, rtol=1e-6)
 
 
+def test_the_moments_of_ever_more_groups_that_begin_without_values():
+    """Nor do they lose digits: they are counted from the first value."""
+    chance = np.random.default_rng(8)
+    x, count = chance.normal(size=ROWS) + 1e9, (np.arange(ROWS) >= 3).astype(np.float64)
+    first, last = np.zeros(ROWS, np.int64), np.arange(1, ROWS + 1)
+    mean, squares = np.empty((2, ROWS))
+    moments_of(count, x, np.zeros(ROWS), first, last, np.empty((3, ROWS)), mean, squares)
+    for end in (5, 700, ROWS):
+        some = x[3:end] - 1e9  # exact
+        np.testing.assert_allclose(squares[end - 1], ((some - some.mean()) ** 2).sum(), rtol=1e-12)
+
+
 def summed_up(values: np.ndarray) -> float:
     if np.isfinite(values).all():
         return math.fsum(values)
