@@ -84,7 +84,8 @@ def _reduced(plan: Plan, lane: Lane) -> Reduced:
     if lane.kind == kinds.COUNT:
         return Reduced(lane.kind, words, "", None)
     feed = lane.feeds[0]
-    read = partial(buffer, dtype=np.dtype(np.int32)) if lane in plan.partials.widened else plan.partials.readers[feed]
+    as_it_is = lane in plan.partials.widened and lane.kind not in kinds.FLOATS  # kernels of floats read 8 bytes each
+    read = partial(buffer, dtype=np.dtype(np.int32)) if as_it_is else plan.partials.readers[feed]
     return Reduced(lane.kind, words, feed.column, read)
 
 

@@ -261,3 +261,22 @@ def test_cells_know_how_many_rows_they_have(slices: int) -> None:
     (cells,) = op._state.store.runs
     assert cells.rows.tolist() == counts.tolist() and not cells.code.any()
     assert cells.end.tolist() == list(range(1, slices + 1))
+
+
+@pytest.mark.parametrize(
+    "type", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint16(), pa.float32(), pa.float64()]
+)
+@pytest.mark.parametrize("rows", [1, 4, 11])
+@pytest.mark.parametrize("windows", [{"w": sl.tumbling(4)}, {"w": sl.sliding(4, every=2)}], ids=["tumbling", "sliding"])
+def test_logarithms_are_of_numbers_and_not_of_how_these_are_stored(
+    windows: dict[str, Any], rows: int, type: pa.DataType
+) -> None:
+    values = [3, 7, 5, 2, 9, 100, 1, 1, 12, 33, 4][:rows]
+    op = sl.Operator(sl.Spec("t", windows, {"g": sl.geometric_mean("v"), "m": sl.mean("v")}, watermark=sl.ordered()))
+    data = pa.record_batch({"t": np.arange(rows), "v": pa.array(values, type)})
+    found = pa.concat_tables([op.push(data).windows, op.flush().windows]).to_pylist()
+    assert found
+    for row in found:
+        some = values[max(row["window_start"], 0) : row["window_end"]]
+        assert row["g"] == pytest.approx(math.prod(some) ** (1 / len(some)), rel=1e-12)
+        assert row["m"] == pytest.approx(sum(some) / len(some), rel=1e-12)
