@@ -54,8 +54,8 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
         As for :func:`aggregate`. With ``"same"``, frames of pandas and Polars keep their own columns as they are, also
         those that Arrow does not have, and frames of pandas keep their index.
     min_rows
-        With ``rows(n, every=1)``: rows with fewer than ``n`` rows up to them, but at least so many, get the aggregates
-        of these, as by ``min_periods`` of pandas and ``min_samples`` of Polars. By default, ``n``.
+        With ``rows(n, every=1)`` in order of time: rows with fewer than ``n`` rows up to them, but at least so many,
+        get the aggregates of these, as by ``min_periods`` of pandas and ``min_samples`` of Polars. By default, ``n``.
 
     Returns
     -------

@@ -81,7 +81,7 @@ def per_row(
     range
         How far the window reaches back: ``(t - delay - range, t - delay]``.
     every
-        Only every ``every``-th row of a key has a window.
+        Only every ``every``-th row of a key has a window: first its row number ``every``.
     order
         How rows are counted for ``every``: by (time, sequence, arrival), or by arrival (``"arrival"``).
     delay
