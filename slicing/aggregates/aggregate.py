@@ -39,12 +39,20 @@ class BoundAggregate:
     words: frozenset[int] | None = None
     number: int | None = None  # the word of its lane that is the answer, if that is a plain number that fits
     least: int = 1  # with fewer values, such an answer is null
+    sides: tuple[str, BoundAggregate, BoundAggregate] | None = None  # of arithmetic: the operator, and what it takes
     coded: pa.DictionaryType | None = None  # the dictionary type of the answers; None: no dictionary
 
     @property
     def shown(self) -> pa.DataType:
         """The type of the result column."""
         return self.type if self.coded is None else self.coded
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether the answers are plain numbers that fit (``number``), or computed from such alone."""
+        if self.sides is not None:
+            return all(side.of_numbers for side in self.sides[1:])
+        return self.number is not None or not self.lanes
 
     @property
     def read(self) -> set[Lane]:
@@ -203,7 +211,7 @@ class Arithmetic(Formula):
             return Lowered(found.array, reduce(np.logical_or, masks), (a, b)) if masks else found
 
         words = None if left.words is None or right.words is None else left.words | right.words
-        return BoundAggregate((*left.lanes, *right.lanes), type, lower, words)
+        return BoundAggregate((*left.lanes, *right.lanes), type, lower, words, sides=(self.operator, left, right))
 
     def __repr__(self) -> str:
         return f"{self._side(self.left, False)} {self.operator} {self._side(self.right, True)}"

@@ -235,7 +235,8 @@ def _edge(kind: int) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             return Lowered(value.picked(b[0][:, 4], _empty(b[0]), pools.get(column)), None)
 
-        return BoundAggregate((_lane(agg, kind, Feed(agg.value_column, "word")),), value.type, lower, frozenset({4}))
+        lane, number = _lane(agg, kind, Feed(agg.value_column, "word")), 4 if value.as_numbers else None
+        return BoundAggregate((lane,), value.type, lower, frozenset({4}), number)
 
     return build
 

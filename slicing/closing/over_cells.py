@@ -47,8 +47,8 @@ def moves(plan: Plan, places: int, windows: int, times: int = 1) -> bool:
 
 
 def are_words(plan: Plan) -> bool:
-    """Whether all results are words of partials: these can be written once, in their places."""
-    return all(agg.number is not None for agg in plan.aggs.values())
+    """Whether all results are words of partials, which can be written once, in their places, or computed from such."""
+    return all(agg.of_numbers for agg in plan.aggs.values())
 
 
 def have_values(blocks: Sequence[Block]) -> bool:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from slicing.cells.blocks import Block, together, width
 from slicing.cells.lanes import Lane
@@ -18,7 +19,7 @@ from slicing.closing.numbers import Filled, Numbers
 from slicing.columns.arrow_out import room
 from slicing.kernels import combine as kinds
 from slicing.kernels.numbers import deviations
-from slicing.kernels.ranges import totals_of
+from slicing.kernels.ranges import floats_of_keys, totals_of
 from slicing.kernels.rows import recent
 from slicing.system.arrays import Floats, Ints, Mask
 from slicing.system.lazy import lazy
@@ -160,6 +161,7 @@ def evenly(size: int, step: int, rows: int) -> tuple[Ints, Ints]:
     return first, first + rows
 
 
+FLOAT64 = pa.float64()
 SUMS_F, SUMS_I = {kinds.BASIC_F, kinds.SUM_F}, {kinds.BASIC_I, kinds.SUM_I}
 EXTREMES = {kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES}
 DENSE: Set[object] = {
@@ -253,10 +255,15 @@ class Column:
                 self.extreme(word, ranges, words[word], False)
         return words.T
 
-    def number(self, word: int, least: int, ranges: RangeBounds, out: Ints) -> None:
-        """A result that is a word (``BoundAggregate.number``); any, where a range has fewer than ``least`` values."""
+    def number(self, word: int, least: int, as_float: bool, ranges: RangeBounds, out: Ints) -> None:
+        """A result that is a word (``BoundAggregate.number``); any, where a range has fewer than ``least`` values.
+        ``as_float``: the word is the key of a float."""
         if word == 0:
             self.counts(ranges, out)
+        elif self.lane.kind in EDGES:
+            self.edge(ranges, out)
+            if as_float:
+                floats_of_keys(out, out)
         elif self.lane.kind == kinds.MOMENTS:
             squares = self.squares(ranges)
             deviations(self.counted(ranges), squares, least, word == kinds.DEVIATION, out.view(np.float64))
@@ -307,8 +314,9 @@ class RangePartials:
             if not all(self.columns[number.lane].fits(number.word, ranges) for number in wanted.each):
                 return None
             for place, ((at, word, type, least), out) in enumerate(zip(wanted.each, found, strict=True)):
+                as_float = wanted.types[place] == FLOAT64
                 into = out[piece] if type.itemsize == 8 else np.empty(ranges.size, np.int64)
-                self.columns[at].number(word, least, ranges, into)
+                self.columns[at].number(word, least, as_float, ranges, into)
                 if type.itemsize < 8:
                     out[piece] = into
                 fewer = self.columns[at].fewer(least, ranges)

@@ -89,3 +89,36 @@ def test_too_few_values(type: pa.DataType, name: str, written: list[bool]) -> No
             expected = answer(some) if len(some) >= least else None
             rounded = column in DEVIATIONS and expected is not None
             assert row[column] == (pytest.approx(expected, rel=1e-9) if rounded else expected), (row, column)
+
+
+# what is computed of these numbers: null if any of them is
+COMPUTED: dict[str, tuple[sl.Formula, Callable[[Values], Any]]] = {
+    "above": (sl.last("v") - sl.mean("v"), lambda values: values[-1] - sum(values) / len(values)),
+    "share": (sl.sum("v") / sl.sum("v").where("all"), lambda values: 1.0),
+    "twice": ((sl.max("v") - sl.first("v")) * 2, lambda values: (max(values) - values[0]) * 2),
+    "spread": (sl.max("v") - sl.min("v"), lambda values: max(values) - min(values)),
+    "held": (1 - sl.count("v") / sl.count("v").where("all"), lambda values: 0.0),
+    "first": (sl.first("v"), lambda values: values[0]),
+    "last": (sl.last("v"), lambda values: values[-1]),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("type", [pa.int32(), pa.int64(), pa.float64()], ids=str)
+def test_what_is_computed_of_numbers(type: pa.DataType, name: str, written: list[bool]) -> None:
+    data = rows_of(type, 6).append_column("all", pa.array([True] * ROWS))
+    values = data["v"].to_pylist()
+    values = [None if value is None or value == 0 else value for value in values]  # nothing is divided by 0
+    data = data.set_column(1, "v", pa.array(values, type))
+    aggs = {column: agg for column, (agg, _) in COMPUTED.items()}
+    found = sl.aggregate(data, sl.Spec("t", {"w": WINDOWS[name]}, aggs), threads=1)
+    assert written == [True]
+    for row in found.to_pylist():
+        some = members(row, name, values)
+        for column, (_, answer) in COMPUTED.items():
+            if column == "share" and some and sum(some) == 0:
+                continue
+            if column == "held" and not some:
+                assert math.isnan(row[column])  # 0 / 0
+                continue
+            assert row[column] == (pytest.approx(answer(some), rel=1e-12, abs=1e-6) if some else None), (row, column)
