@@ -111,7 +111,7 @@ def window_aggregate(
         only_slices |= {"read_files": data.format if isinstance(data, FileRows) else None}
         refuse_arguments(frame.isStreaming, only_slices | {"layout": layout if wide else None}, progress)
         check_types(frame.schema, spec.columns())
-        return native_windows(frame, plans.schema_of(data, frame), spec)
+        return native_windows(frame, _columns(plans.schema_of(data, frame), spec, False), spec)
     count = plans.places(spark, partitions, bool(spec.by))
     check(spec, count)
     plans.check_state_arguments(state, name, late_path, keep_versions, hold_bytes)

@@ -137,6 +137,11 @@ class InSpark:
                 f"{self._what} was written for partitions={header['partitions']}, and this query has "
                 f"{self.owner.files.partitions}: keep the number; store='spark' has no rescale"
             )
+        if header["name"] != self.owner.files.name:  # Spark tells the queries of a plan apart by their places alone
+            raise StateError(
+                f"{self._what} was written for name={header['name']!r}, and this query has "
+                f"{self.owner.files.name!r}: keep the names, and the order in which a union or a join has its queries"
+            )
         self.owner.check(header, self._what, _GO_ON)
         job.check(operator)
         return header, operator, held is not None

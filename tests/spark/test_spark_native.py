@@ -229,6 +229,13 @@ def test_refusals_of_the_function(spark: SparkSession, tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=told):
             window_aggregate(frame, of(), **{"plan": "native", **given})
+    for column, told in (
+        ("zz", "column 'zz' is missing in the data"),
+        ("ts", "column 'ts' occurs 2 times in the data"),
+    ):
+        twice = frame.selectExpr("ts", "ts") if column == "ts" else frame
+        with pytest.raises((KeyError, ValueError), match=told):
+            window_aggregate(twice, of(aggs={"n": sl.count(column)}), plan="native")
     with pytest.raises(
         ValueError, match=r"native' cannot express emit='changes': .*; leave plan out, which is plan='s"
     ):

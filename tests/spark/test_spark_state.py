@@ -761,6 +761,10 @@ def test_a_state_in_sparks_store_gives_what_files_give(tmp_path: Path, spec: sl.
     assert changes == {0, 1, 2, 3}
     for wrong, refused in (
         ({"partitions": 2}, "was written for partitions=3, and this query has 2: keep the number"),
+        (
+            {"name": "south"},
+            "was written for name='windows', and this query has 'south': keep the names, and the order",
+        ),
         ({"fingerprint": "other"}, "was written for another spec .*give the changed query another checkpoint; store="),
     ):
         with pytest.raises(StateError, match=refused):
