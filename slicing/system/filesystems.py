@@ -74,9 +74,10 @@ def _of_arrow(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 def absolute(path: str) -> str:
-    """The path as an absolute path or URI, which is valid for a process with another working directory."""
+    """The path as an absolute path or URI, which is valid for a process with another working directory. ``~`` is the
+    home of this process's user, as in paths of data."""
     _check_scheme(path)
-    return path if path.startswith("file:") or "://" in path else os.path.abspath(path)
+    return path if path.startswith("file:") or "://" in path else os.path.abspath(os.path.expanduser(path))
 
 
 def listed(system: fs.FileSystem, folder: str) -> list[fs.FileInfo]:

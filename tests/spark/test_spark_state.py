@@ -27,7 +27,7 @@ from slicing import exchange
 from slicing.cells.unread import Unread
 from slicing.columns.arrow_io import together
 from slicing.exchange import COUNTS
-from slicing.system.filesystems import filesystem, listed
+from slicing.system.filesystems import absolute, filesystem, listed
 from slicing.system.sealed import _checksum_of_many as checksum
 from spark_udfs import files, jobs, moving, plans, stages, state, upkeep, versions
 from spark_udfs.checkpoint import Checkpoint
@@ -230,6 +230,13 @@ def seconds_pushed(path: Path, prompt: bool) -> Callable[..., tuple[list, int]]:
         return [(w["window_end"].second, w["n"]) for w in windows(table)], stats["late"]
 
     return push
+
+
+def test_paths_are_those_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    found = [absolute(path) for path in ("~/state", "state", "/state", "file:///state", "s3://state")]
+    assert found == [f"{tmp_path}/state", f"{tmp_path}/state", "/state", "file:///state", "s3://state"]
 
 
 def test_a_repeated_batch_writes_the_same_bytes_and_gives_the_same_rows(tmp_path: Path) -> None:
