@@ -48,6 +48,14 @@ def schema_of(data: DataFrame | FileRows, frame: DataFrame) -> pa.Schema:
 def numbered(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The columns, renamed to c0, c1, ...: mapInArrow would take a dot in a name for a struct field. Workers know the
     columns by position."""
+    by_case = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    for column in columns:
+        alike = [name for name in frame.columns if name.lower() == column.lower()]
+        if len(alike) > 1 and not by_case:
+            raise ValueError(
+                f"the data has the columns {' and '.join(map(repr, alike))}, which Spark does not tell apart "
+                "(spark.sql.caseSensitive is false): rename one of them"
+            )
     quoted = ("`" + column.replace("`", "``") + "`" for column in columns)
     return frame.select(*(sf.col(column).alias(f"c{i}") for i, column in enumerate(quoted)))
 

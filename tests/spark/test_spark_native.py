@@ -229,6 +229,8 @@ def test_refusals_of_the_function(spark: SparkSession, tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=told):
             window_aggregate(frame, of(), **{"plan": "native", **given})
+    with pytest.raises(ValueError, match="the data has the columns 'ts' and 'TS', which Spark does not tell apart"):
+        window_aggregate(frame.selectExpr("ts", "ts as TS"), of(), plan="native")
     for column, told in (
         ("zz", "column 'zz' is missing in the data"),
         ("ts", "column 'ts' occurs 2 times in the data"),
