@@ -86,7 +86,8 @@ def _between(a: Floats, b: Floats, share: Floats | None) -> Floats:
         if share is None:
             numbers = (a + b) / 2
             large = np.isinf(numbers)
-            numbers[large] = a[large] / 2 + b[large] / 2
+            if np.count_nonzero(large):
+                numbers[large] = a[large] / 2 + b[large] / 2
             return numbers
         step = b - a
         numbers = np.where(share < 0.5, a + step * share, b - step * (1 - share))

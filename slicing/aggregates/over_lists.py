@@ -134,7 +134,7 @@ class Windows(_Filled):
 
     def visits_more(self, share: float) -> bool:
         """Whether windows that look for their values in slices visit more of them than this for each value."""
-        return int((self.last - self.first).sum()) > share * self.value.size
+        return int(self.last.sum() - self.first.sum()) > share * self.value.size
 
     def ranks(self) -> tuple[Ints, Ints, list[Array]]:
         """The different values, ascending, the rank of each value among them, and room to count rows by rank and to

@@ -17,7 +17,7 @@ from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
 from slicing.cells.lanes import Feed, Lane
 from slicing.closing.emit import answered
-from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spans, differences, totals
+from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spans, Steady, differences, totals
 from slicing.columns.order import distinct
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
@@ -43,7 +43,13 @@ def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tup
     if len(dense) == len(plan.lanes):
         return partials
     others = [lane for lane in plan.lanes if lane not in dense]
-    found = dict(zip(others, from_cells(plan, others, rows, *spans.of(0, len(spans))), strict=True))
+    begin, end = spans.of(0, len(spans))
+    if isinstance(spans, Steady) and spans.cuts_all and spans.limit == len(rows):
+        each = np.arange(len(rows) + 1)
+        made = answered(plan, others, range_partials(rows, each[:-1], each[1:], others), begin, end)
+    else:
+        made = from_cells(plan, others, rows, begin, end)
+    found = dict(zip(others, made, strict=True))
     found |= zip(dense, partials.whole(), strict=True)
     return tuple(found[lane] for lane in plan.lanes)
 

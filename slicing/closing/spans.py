@@ -75,6 +75,12 @@ class Steady:
     made = True
 
     @property
+    def cuts_all(self) -> bool:
+        """Whether each row up to the limit is one where a range begins or ends."""
+        begins_or_ends = self.each == 1 and self.first <= 0 and self.size >= self.rows
+        return begins_or_ends and self.first + self.size - 1 + self.rows >= self.limit
+
+    @property
     def grows(self) -> bool:
         """Whether all ranges begin at the first row."""
         return self.first + (self.size - 1) * self.each <= 0
