@@ -73,7 +73,7 @@ def _from_sums(agg: Aggregate, bound: BoundAggregate) -> BoundAggregate:
         usual = (count > ddof) & (found[:, 2] >= SMALLEST) & (found[:, 2] <= LARGEST) & np.isfinite(distances)
         with np.errstate(all="ignore"):
             var = distances / (count - ddof)
-        steady = array_of(np.sqrt(var) if root else var)
+            steady = array_of(np.sqrt(var) if root else var)
         return Lowered(pa.compute.if_else(array_of(usual), steady, other), None)
 
     return BoundAggregate((*sums, *bound.lanes), bound.type, lower, COUNT_AND_SUM)

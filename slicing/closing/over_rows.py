@@ -186,7 +186,7 @@ class _OfRows(Column):
 
     def total(self, ranges: RangeBounds, out: Ints) -> None:
         held = self.held(ranges)
-        if ranges.grows == (1, 1):
+        if ranges.grows == (1, 1) and held.size == out.size:
             np.cumsum(held, out=out)
         else:
             totals(held, 0, -1, ranges, out)

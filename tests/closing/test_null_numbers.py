@@ -13,6 +13,7 @@ import pytest
 
 import slicing as sl
 from slicing.closing import results
+from slicing.query.policy import Policy
 
 BEGUN, STEP, ROWS = 1_700_000_000_000_000_000, 1_000_000_000, 6000
 Values = list[Any]
@@ -122,3 +123,50 @@ def test_what_is_computed_of_numbers(type: pa.DataType, name: str, written: list
                 assert math.isnan(row[column])  # 0 / 0
                 continue
             assert row[column] == (pytest.approx(answer(some), rel=1e-12, abs=1e-6) if some else None), (row, column)
+
+
+@pytest.mark.parametrize("what", ["null", "wrap", "error"])
+def test_running_totals_that_do_not_fit(what: str) -> None:
+    values = [2**61, None, 2**61, 2**61, 5, 2**61, -7, -(2**61)] * 4
+    data = pa.table({"t": BEGUN + np.arange(len(values)), "v": pa.array(values, pa.int64())})
+    spec = sl.Spec("t", {"w": sl.rows(2**40, every=1)}, {"s": sl.sum("v")}, on_overflow=what)
+    if what == "error":
+        with pytest.raises(OverflowError, match="on_overflow"):
+            sl.attach(data, spec, min_rows=1)
+        return
+    exact = np.cumsum([value or 0 for value in values], dtype=object).tolist()
+    wrapped = [(total + 2**63) % 2**64 - 2**63 for total in exact]
+    expected = (
+        wrapped
+        if what == "wrap"
+        else [one if one == other else None for one, other in zip(exact, wrapped, strict=True)]
+    )
+    assert sl.attach(data, spec, min_rows=1)["s"].to_pylist() == expected
+
+
+def test_nulls_of_parts_of_the_results() -> None:
+    """A push closes windows of rows that came before it, without values, and of its own rows."""
+    rows, keys = 3000, 30
+    values = pa.array(np.arange(rows) % 7, mask=np.arange(rows) < rows // 2)
+    data = pa.table({"t": BEGUN + np.arange(rows), "k": np.arange(rows) % keys, "v": values})
+    aggs = {"s": sl.sum("v"), "hi": sl.max("v"), "n": sl.count()}
+    op = sl.Operator(
+        sl.Spec("t", {"w": sl.tumbling(50)}, aggs, by="k", watermark=sl.bounded(2000)), policy=Policy(piece=30)
+    )
+    found = [op.push(data.slice(at, 1500)).windows for at in (0, 1500)]
+    found = pa.concat_tables([*found, op.flush().windows]).to_pylist()
+    assert sum(row["n"] for row in found) == rows
+    for row in found:
+        low, high = (min(max(row[edge] - BEGUN, 0), rows) for edge in ("window_start", "window_end"))
+        some = [at % 7 for at in range(low, high) if at % keys == row["k"] and at >= rows // 2]
+        assert (row["s"], row["hi"]) == ((sum(some), max(some)) if some else (None, None))
+
+
+def test_deviations_beside_a_large_mean_keep_their_digits() -> None:
+    off = np.random.default_rng(9).integers(-(2**20), 2**20, 5000) / 2**30  # exact beside 1e9
+    data = pa.table({"t": BEGUN + np.arange(off.size), "v": 1e9 + np.round(off * 2**23) / 2**23})
+    off = np.round(off * 2**23) / 2**23
+    found = sl.attach(data, sl.Spec("t", {"w": sl.rows(1000, every=1)}, {"d": sl.std("v")}))["d"].to_pylist()
+    assert found[:999] == [None] * 999
+    for at in (999, 1500, 2500, 4999):
+        assert found[at] == pytest.approx(off[at - 999 : at + 1].std(ddof=1), rel=1e-12)
