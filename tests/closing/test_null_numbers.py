@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.cells.lanes import Feed, Lane
 from slicing.closing import results
-from slicing.query.policy import Policy
+from slicing.closing.numbers import Number, Numbers
+from slicing.kernels import combine as kinds
 
 BEGUN, STEP, ROWS = 1_700_000_000_000_000_000, 1_000_000_000, 6000
 Values = list[Any]
@@ -144,22 +146,22 @@ def test_running_totals_that_do_not_fit(what: str) -> None:
     assert sl.attach(data, spec, min_rows=1)["s"].to_pylist() == expected
 
 
-def test_nulls_of_parts_of_the_results() -> None:
-    """A push closes windows of rows that came before it, without values, and of its own rows."""
-    rows, keys = 3000, 30
-    values = pa.array(np.arange(rows) % 7, mask=np.arange(rows) < rows // 2)
-    data = pa.table({"t": BEGUN + np.arange(rows), "k": np.arange(rows) % keys, "v": values})
-    aggs = {"s": sl.sum("v"), "hi": sl.max("v"), "n": sl.count()}
-    op = sl.Operator(
-        sl.Spec("t", {"w": sl.tumbling(50)}, aggs, by="k", watermark=sl.bounded(2000)), policy=Policy(piece=30)
-    )
-    found = [op.push(data.slice(at, 1500)).windows for at in (0, 1500)]
-    found = pa.concat_tables([*found, op.flush().windows]).to_pylist()
-    assert sum(row["n"] for row in found) == rows
-    for row in found:
-        low, high = (min(max(row[edge] - BEGUN, 0), rows) for edge in ("window_start", "window_end"))
-        some = [at % 7 for at in range(low, high) if at % keys == row["k"] and at >= rows // 2]
-        assert (row["s"], row["hi"]) == ((sum(some), max(some)) if some else (None, None))
+@pytest.mark.parametrize("empty", [0, 1, 3])
+def test_nulls_of_any_of_several_tables(empty: int) -> None:
+    """Cells of two tables, one of which has a cell without values."""
+    lane = Lane(kinds.BASIC_I, (Feed("v", "int"),), None)
+    cells = np.array([[1, at, 0, at, at] for at in (10, 11, 12, 13)], np.int64)  # of one value: count, sum, min, max
+    cells[empty, 0] = 0
+    parts = [((cells[:2],), np.array([1, 0])), ((cells[2:],), np.array([0, 1]))]
+    least, count = Number(0, 3, np.dtype(np.int64), 1), Number(0, 0, np.dtype(np.int64), 0)
+    wanted = Numbers([lane], [least, count], [pa.int64(), pa.int64()], None)
+    found = wanted.read(parts, 4)
+    assert found is not None
+    shown = wanted.arrays(found)
+    assert shown is not None
+    order = [1, 0, 2, 3]
+    assert shown[0].to_pylist() == [None if at == empty else 10 + at for at in order]
+    assert shown[1].to_pylist() == [int(at != empty) for at in order]
 
 
 def test_deviations_beside_a_large_mean_keep_their_digits() -> None:
