@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.closing import results
 
 BEGUN = 1_700_000_000_000_000_000
 WINDOWS, EACH, WIDTH = 2000, 3, 60_000_000_000
@@ -35,15 +34,6 @@ def by_window(values: pa.Array) -> list[list[Any]]:
     listed = [None] * early + values.to_pylist()
     groups = [listed[at : at + EACH] for at in range(0, len(listed), EACH)]
     return [[value for value in group if value is not None] for group in groups]
-
-
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether the results of each push were written at once."""
-    found: list[bool] = []
-    plain = results._numbers
-    monkeypatch.setattr(results, "_numbers", lambda *given: found.append((made := plain(*given)) is not None) or made)
-    return found
 
 
 def values_of(type: pa.DataType) -> pa.Array:

@@ -13,7 +13,6 @@ import pytest
 
 import slicing as sl
 from slicing.cells.lanes import Feed, Lane
-from slicing.closing import results
 from slicing.closing.numbers import Number, Numbers
 from slicing.kernels import combine as kinds
 
@@ -49,15 +48,6 @@ WINDOWS = {
     LAST: sl.rows(5, every=1),
     BESIDE: sl.per_row("4s"),
 }
-
-
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether the results were written at once, of each table of results."""
-    found: list[bool] = []
-    plain = results._numbers
-    monkeypatch.setattr(results, "_numbers", lambda *given: found.append((made := plain(*given)) is not None) or made)
-    return found
 
 
 def rows_of(type: pa.DataType, seed: int) -> pa.Table:
