@@ -11,7 +11,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from conftest import LIGHT
+from quick_spark import LIGHT
 
 from slicing.system import mixed
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import WARM
+from quick_spark import WARM
 
 import slicing as sl
 from slicing.exchange import Collector, admit, packed, start, state_of

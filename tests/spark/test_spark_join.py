@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from conftest import WARM
+from quick_spark import WARM
 
 import slicing as sl
 from slicing.joins import exchange

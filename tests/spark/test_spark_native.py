@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import WARM
+from quick_spark import WARM
 
 import slicing as sl
 
