@@ -33,7 +33,7 @@ from slicing.query.policy import Policy
 from slicing.query.spec import Spec
 from slicing.query.spec_checks import AnyWindow
 from slicing.query.watermark import manual
-from slicing.system.arrays import Array, Codes, Ints, read_only
+from slicing.system.arrays import NONE, Array, Codes, Ints, read_only
 from slicing.system.lazy import lazy
 from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Window, tumbling
@@ -43,7 +43,6 @@ from slicing.windows.rows.row_count import RowCount
 
 ALL = 1 << 62
 _AS_FOUND = Policy(ordered=False, push_rows=ALL, step_rows=ALL)  # results are then sorted by key, as needed here
-_UNRANKED = replace(_AS_FOUND, ranks=False)
 _ONE_KEY: Codes = np.empty(0, np.int32)
 INSTEAD = "use sl.aggregate, which gives all windows, and join what you need of them"
 
@@ -129,7 +128,8 @@ class Rows:
             data = data.append_column(question.place, array_of(self.place()))
         if all(makes(w) and isinstance(w, RowCount) and w.fewest > len(data) for w in question.spec.windows.values()):
             data = data.slice(0, 0)  # no row makes a window
-        policy = _AS_FOUND if any(map(self.by_rank, question.spec.windows.values())) else _UNRANKED
+        windows = question.spec.windows.values()
+        policy = _AS_FOUND.with_arguments(ranks=any(map(self.by_rank, windows)), starts=not all(map(makes, windows)))
         table = all_windows(data, question.coded, threads, policy=policy)
         several, code = len(question.spec.windows) > 1, question.code if self.keyed else None
         return Results(table, self.measure, several, self.codes, code, question.first, question.last)
@@ -139,13 +139,14 @@ class Rows:
         sizes = _counted(self.code, self.codes)
         return self._before(True, True, np.cumsum(sizes) - sizes)
 
-    def rank(self, per_key: bool, by_time: bool) -> Ints:
-        """How many rows of the same key, or of all keys, come before each row, by (time, sequence, arrival) or by
-        arrival."""
-        return self._before(per_key, by_time, np.zeros(self.codes, np.int64))
+    def rank(self, by_time: bool) -> Ints:
+        """How many rows of all keys come before each row, by (time, sequence, arrival) or by arrival."""
+        return self._before(False, by_time, np.zeros(1, np.int64))
 
     @lazy
     def _by_time(self) -> Ints | None:
+        if not self._sequence and ascends(_ONE_KEY, self.time):
+            return None
         return sorting(*self._sequence, self.time)
 
     def by_rank(self, window: AnyWindow) -> bool:
@@ -169,7 +170,7 @@ class Rows:
     def _before(self, per_key: bool, by_time: bool, count: Ints) -> Ints:
         order = self._by_time if by_time else None
         out = np.empty(self.time.size, np.int64)
-        count_before(self.code if per_key else _ONE_KEY, np.empty(0, np.int64) if order is None else order, count, out)
+        count_before(self.code if per_key else _ONE_KEY, NONE if order is None else order, count, out)
         return read_only(out)
 
     def last_begun(self, place: Ints, windows: Windows, end: Ints, more: int = 0, grouped: bool = True) -> Ints:
@@ -180,11 +181,13 @@ class Rows:
         last_begun(code, place, bounds, windows.begin, end, np.int64(more), bounds[:-1].copy(), out)
         return out
 
-    def at_ranks(self, rank: Ints, windows: Windows, window: RowCount) -> Ints:
-        """For each row its window of a number of rows. -1: there is none."""
-        out = np.empty(rank.size, np.int64)
+    def at_ranks(self, windows: Windows, window: RowCount) -> Ints:
+        """For each row its window of a number of its key's rows. -1: there is none."""
+        out = np.empty(self.time.size, np.int64)
         less, rows = (window.fewest - 1, 1) if makes(window) else (0, window.n)
-        at_ranks(self.code, rank, windows.bounds, *np.array([less, window.every, rows]), out)
+        order = None if window.by_arrival else self._by_time
+        shape, ranked = (np.int64(window.every), np.int64(rows)), np.full(self.codes, -less)
+        at_ranks(self.code, NONE if order is None else order, windows.bounds, *shape, ranked, out)
         return out
 
     def spread(self, found: Ints) -> Ints | int:
@@ -295,11 +298,11 @@ def answer_of_each(
 def _window_of_each(rows: Rows, windows: Windows, window: AnyWindow) -> Ints:
     """For each row the position of its window among all results. -1: it has none."""
     begin = windows.begin
-    if isinstance(window, RowCount):
-        rank = rows.rank(window.per_key, not window.by_arrival)
-        if window.per_key or not rows.keyed:
-            found = rows.at_ranks(rank, windows, window)
-        elif makes(window):
+    if isinstance(window, RowCount) and (window.per_key or not rows.keyed):
+        found = rows.at_ranks(windows, window)
+    elif isinstance(window, RowCount):
+        rank = rows.rank(not window.by_arrival)
+        if makes(window):
             found = rows.last_begun(read_only(rank + 1), windows, begin, 1)
         else:
             found = rows.last_begun(rank, windows, windows.words("rank_end"))

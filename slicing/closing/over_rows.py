@@ -17,7 +17,7 @@ from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
 from slicing.cells.lanes import Feed, Lane
 from slicing.closing.emit import answered
-from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spans, Steady, differences, totals
+from slicing.closing.spans import DENSE, SUMS_I, Column, RangeBounds, RangePartials, Spans, Steady, differences, totals
 from slicing.columns.order import distinct
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
@@ -88,6 +88,10 @@ def _seen(first: Ints, last: Ints, cuts: int) -> Mask:
     return seen
 
 
+def _magnitude(x: Ints) -> int:
+    return max(-int(x.min()), int(x.max()))
+
+
 def _nearest_valid(valid: Bytes, backwards: bool) -> Ints:
     """For each row the row that counts and is nearest to it, at or after it (at or before it, ``backwards``). Any row
     if there is none."""
@@ -149,8 +153,13 @@ class _OfRows(Column):
         return self.valid is ALL_VALID
 
     def largest(self, ranges: RangeBounds) -> int:
-        x = self.held(ranges)
-        return max(-int(x.min()), int(x.max()))
+        return _magnitude(self.held(ranges))
+
+    def all_fit(self, word: int) -> bool:
+        if word not in (kinds.TOTAL, kinds.MEAN) or self.lane.kind not in SUMS_I:
+            return True
+        most = 1 << 32 if self.whole is None else _magnitude(self.whole)  # narrower numbers are widened in pieces
+        return most * len(self.rows) < 1 << 63
 
     def counts(self, ranges: RangeBounds, out: Ints) -> None:
         if self.valid is not ALL_VALID:

@@ -16,7 +16,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.numbers import Numbers
 from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
-from slicing.columns.arrow_out import Names, Pieces, array_of, texts
+from slicing.columns.arrow_out import Names, Pieces, array_of, nothing, texts
 from slicing.columns.bits import as_numpy
 from slicing.columns.dictionaries import coded
 from slicing.columns.keys import KeyTable, ranks_among
@@ -78,16 +78,15 @@ def to_table(
         mark, timing = (None if c is None else picked(c, order) for c in (mark, timing))
         void = None if void is None else void[order]
     aggs = _results(plan, answers, pools, void)  # first: windows at rows get their starts when their ranges are read
-    starts = not plan.open_start or answers.start.min() > BEGIN
-    columns = [
-        plan.name_arrays.take(answers.window) if answers.names is None else answers.names,
-        plan.measure.array(answers.start, None if starts else answers.start == BEGIN),
-        plan.measure.array(answers.end),
-    ]
+    start = end = plan.measure.array(answers.end)
+    if plan.policy.starts:
+        starts = not plan.open_start or answers.start.min() > BEGIN
+        start = plan.measure.array(answers.start, None if starts else answers.start == BEGIN)
+    columns = [plan.name_arrays.take(answers.window) if answers.names is None else answers.names, start, end]
     if keys is not None:
         columns += keys.columns(answers.code)
     if plan.spec.ranks_rows and not plan.policy.ranks:
-        columns += [pa.nulls(len(answers), pa.int64())] * 2
+        columns += [nothing(len(answers))] * 2
     elif plan.spec.ranks_rows:
         ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
         columns += [array_of(rank, None if len(plan.names) == 1 else rank < 0) for rank in ranks.T]

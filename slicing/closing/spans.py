@@ -20,7 +20,7 @@ from slicing.columns.arrow_out import room
 from slicing.kernels import combine as kinds
 from slicing.kernels.numbers import deviations
 from slicing.kernels.ranges import floats_of_keys, totals_of
-from slicing.kernels.rows import recent
+from slicing.kernels.rows import last_rows, recent
 from slicing.system.arrays import Floats, Ints, Mask
 from slicing.system.lazy import lazy
 
@@ -131,6 +131,30 @@ class Recent:
         return first, last
 
 
+@dataclass(frozen=True)
+class LastRows:
+    """The last ``rows`` rows of a group up to each of its rows, from its row number ``fewest`` on. ``bounds``: of the
+    groups' rows, ``begins``: of their ranges."""
+
+    bounds: Ints
+    begins: Ints
+    rows: int
+    fewest: int
+    in_order = True
+    made = True
+
+    def step(self, at: int, end: int) -> int:
+        return 0
+
+    def __len__(self) -> int:
+        return int(self.begins[-1])
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        first, last = np.empty((2, end - at), np.int64)
+        last_rows(self.bounds, self.begins, *map(np.int64, (self.rows, self.fewest, at)), first, last)
+        return first, last
+
+
 @dataclass(eq=False)
 class RangeBounds:
     """Where ranges of the rows ``bottom : top`` begin and end, counted from ``bottom``."""
@@ -196,6 +220,10 @@ class Column:
         if word not in (kinds.TOTAL, kinds.MEAN) or self.lane.kind not in SUMS_I:
             return True
         return self.largest(ranges) * ranges.longest < 1 << 63
+
+    def all_fit(self, word: int) -> bool:
+        """Whether a result that is a word fits, whatever the range: then no range needs to be looked at."""
+        return False
 
     def fewer(self, least: int, ranges: RangeBounds) -> Mask | None:
         """Which ranges have fewer than ``least`` values; None if none of them."""
@@ -316,8 +344,9 @@ class RangePartials:
         None if a sum may not fit."""
         found = [room(len(self), number.type) for number in wanted.each]
         nulls: list[Mask | None] = [None] * len(found)
+        sure = all(self.columns[number.lane].all_fit(number.word) for number in wanted.each)
         for piece, ranges in self._pieces():
-            if not all(self.columns[number.lane].fits(number.word, ranges) for number in wanted.each):
+            if not sure and not all(self.columns[number.lane].fits(number.word, ranges) for number in wanted.each):
                 return None
             for place, ((at, word, type, least), out) in enumerate(zip(wanted.each, found, strict=True)):
                 as_float = wanted.types[place] == FLOAT64

@@ -55,6 +55,12 @@ def room(size: int, type: npt.DTypeLike = np.int64) -> Array:
     return np.frombuffer(pa.allocate_buffer(size * width), type)
 
 
+def nothing(size: int) -> pa.Array:
+    """A column of whole numbers that are null. Its numbers are never touched: of 1 M rows 310 -> 3 us."""
+    valid, numbers = pa.py_buffer(bytes(-(-size // 8))), pa.py_buffer(room(size))
+    return pa.Array.from_buffers(pa.int64(), size, [valid, numbers], null_count=size)
+
+
 def table_room(size: int, words: int) -> Ints:
     """An uninitialised table of words, a large one in Arrow's memory pool."""
     few = size * words < MANY_ROWS

@@ -9,18 +9,19 @@ import numpy as np
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
 from slicing.closing.over_rows import over_rows
-from slicing.closing.spans import Known, Recent, Steady
+from slicing.closing.spans import Known, LastRows, Recent, Steady
 from slicing.columns.arrow_out import room
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.look import look_at
 from slicing.kept_rows.plain import PlainRows
+from slicing.kernels.rows import last_rows_times
 from slicing.kernels.write import count_on
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import Ints, Mask, read_only
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.bound_row_count import BoundRowCount, InSteps
 from slicing.windows.rows.bound_rows import BoundRows
@@ -92,6 +93,9 @@ def closing_windows(plan: Plan, window: BoundRows, view: View, after: int, until
         steady = window.steady(view)
         if steady is not None:
             return _at_steady_rows(plan, window, view, steady, after, until)
+        begins = None if plan.policy.ranks or plan.policy.ordered else window.at_each(view)
+        if begins is not None and view.over.all() and view.time.min() >= after:
+            return _at_each_row(plan, window, view, begins)
     due = Due.of(window, view, after, until)
     return [due.answers(plan)] if due.found.first.size else []
 
@@ -122,6 +126,23 @@ def _at_steady_rows(
     rows: PlainRows = view.rows
     spans = Steady(first, window.n, window.every, end.size, len(rows))
     return [Answers(number, start, end, code, over_rows(plan, rows.rows, spans), True, ranks)]
+
+
+def _at_each_row(plan: Plan, window: BoundRowCount, view: View, begins: Ints) -> list[Answers]:
+    """Windows at each row of groups that no further row can join, from a group's row number ``fewest`` on.
+
+    The spec has no other windows. Their rows are found piece by piece, when the answers are read.
+    """
+    size = int(begins[-1])
+    if not size:
+        return []
+    rows: PlainRows = view.rows
+    start, end = room(size), room(size)
+    shape = np.int64(window.n), np.int64(window.fewest)
+    last_rows_times(view.bounds, begins, read_only(view.time), *shape, start, end)
+    spans = LastRows(view.bounds, begins, window.n, window.fewest)
+    code = np.repeat(view.code, np.diff(begins))
+    return [Answers(alike(window.number, size), start, end, code, over_rows(plan, rows.rows, spans))]
 
 
 def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until: int) -> list[Answers]:

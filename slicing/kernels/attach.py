@@ -7,6 +7,8 @@ from slicing.kernels.counting import key_at
 from slicing.kernels.kernel import kernel
 from slicing.kernels.search import first_above
 
+BLOCK = 1 << 12  # windows that are compared before a look at what was found
+
 
 @kernel
 def last_begun(code, place, bounds, begin, end, more, hint, out):
@@ -33,22 +35,33 @@ def last_begun(code, place, bounds, begin, end, more, hint, out):
 
 
 @kernel
-def at_ranks(code, rank, bounds, less, every, rows, out):
+def at_ranks(code, order, bounds, every, rows, ranked, out):
     """For each row its window, where each window of a key has ``rows`` ranks and begins ``every`` ranks after the one
-    before it: the one that holds the rank ``rank - less``. -1: there is none."""
-    for i in range(rank.size):
-        c, at = key_at(code, i), rank[i] - less
+    before it: the one that holds the row's rank. -1: there is none. ``ranked``: the rank of each key's first row in
+    ``order`` (empty: as they are)."""
+    for p in range(out.size):
+        i = order[p] if order.size else p
+        c = key_at(code, i)
+        at = ranked[c]
+        ranked[c] += 1
         number = at if every == 1 else at // every
         held = at >= 0 and at - number * every < rows and number < bounds[c + np.uint64(1)] - bounds[c]
-        out[i] = bounds[c] + number if held else -1
+        out[np.uint64(i)] = bounds[c] + number if held else -1
 
 
 @kernel
 def ascends(code, begin):
     """Whether windows are sorted by key, and by ``begin`` within a key."""
-    for i in range(1, begin.size):
-        a, b = key_at(code, i - 1), key_at(code, i)
-        if b < a or (a == b and begin[i] < begin[i - 1]):
+    for start in range(0, begin.size - 1, BLOCK):
+        a, b, bad = begin[start : start + BLOCK], begin[start + 1 : start + BLOCK + 1], np.int64(0)
+        c, d = code[start : start + BLOCK], code[start + 1 : start + BLOCK + 1]
+        if code.size:
+            for i in range(b.size):
+                bad += (d[i] < c[i]) | ((d[i] == c[i]) & (b[i] < a[i]))
+        else:
+            for i in range(b.size):
+                bad += b[i] < a[i]
+        if bad:
             return False
     return True
 

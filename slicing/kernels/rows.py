@@ -249,6 +249,32 @@ def cuts_by_rank(bounds, base, origin, every, out):
 
 
 @kernel
+def last_rows(bounds, begins, n, fewest, at, first, last):
+    """The windows from ``at`` on, as many as fit, of those that rows of a group end: of the last ``n`` rows, from the
+    group's row number ``fewest`` on. ``begins``: the first window of each group."""
+    until = at + first.size
+    for g in range(bounds.size - 1):
+        if begins[g + 1] <= at or begins[g] >= until:
+            continue
+        low = np.int64(bounds[g])
+        before = low + fewest - 1 - begins[g]  # the row that ends a window, less the window's number
+        for w in range(max(at, begins[g]), min(until, begins[g + 1])):
+            row = w + before
+            first[w - at], last[w - at] = max(row - n + 1, low), row + 1
+
+
+@kernel
+def last_rows_times(bounds, begins, time, n, fewest, start, end):
+    """The times of the first and the last row of all these windows."""
+    for g in range(bounds.size - 1):
+        low = np.int64(bounds[g])
+        before = low + fewest - 1 - begins[g]
+        for w in range(begins[g], begins[g + 1]):
+            row = w + before
+            start[w], end[w] = time[np.uint64(max(row - n + 1, low))], time[np.uint64(row)]
+
+
+@kernel
 def counted(bounds, base, sizes, since, time, n, every, fewest, first, last, group, start, end, low):
     """Windows of ``n`` rows that are complete here, from cells of ``sizes`` rows (empty: one) by group; ``base``:
     rows evicted before. The first windows of a group may have fewer rows, down to ``fewest``: these begin below rank 0.

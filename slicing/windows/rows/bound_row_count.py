@@ -88,6 +88,14 @@ class BoundRowCount(BoundRows):
             start = cut if cut.size == count else np.concatenate([cut, start[: count - short]])
         return InSteps(at - short, int(rank[0]) + at - short, start, end)
 
+    def at_each(self, view: View) -> Ints | None:
+        """The bounds of each group's windows, if each row from the group's row number ``fewest`` on ends one. None
+        otherwise."""
+        rank = None if self.every > 1 or self.partial or not view.rows.one_each else self.first_rank(view)
+        if rank is None or np.count_nonzero(rank):
+            return None
+        return np.append(0, np.cumsum(np.maximum(np.diff(view.bounds) - (self.fewest - 1), 0)))
+
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
             return nothing()
@@ -261,6 +269,9 @@ class KeyRanks(BoundRowCount):
 
     def steady(self, view: View) -> InSteps | None:
         return None if self.notes else super().steady(view)
+
+    def at_each(self, view: View) -> Ints | None:
+        return None if self.notes else super().at_each(view)
 
 
 class StreamRanks(BoundRowCount):
