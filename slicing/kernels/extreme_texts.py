@@ -1,5 +1,5 @@
 """The row of the least or of the largest text of each run of rows. Each text is read once, and texts are not told apart
-first: of a million texts of 7 bytes, 300,000 of which differ, 31 -> 1.8 ns a row, of views 7.9."""
+first: of a million texts of 7 bytes, 300,000 of which differ, 31 -> 1.7 ns a row, of views 2.2."""
 
 import numpy as np
 from numba import uint64 as u64

@@ -345,8 +345,8 @@ def _lists_are_windows(plan: Plan) -> bool:
 
 
 class _Density:
-    """How many cells the first rows of a batch have. A separate operator counts them, so that a user's functions see
-    each row once."""
+    """How many cells the first rows of a batch have. If their times do not tell that they are few, a separate operator
+    counts them, so that a user's functions see each row once."""
 
     def __init__(self, operator: Operator, batch: pa.RecordBatch) -> None:
         self._operator, self._batch = operator, batch
@@ -356,12 +356,29 @@ class _Density:
         """Cells a row, of so many rows or of those that were counted before."""
         if self._known is None:
             spec, some = self._operator.spec, self._batch.slice(0, rows)
+            most = _most_cells(Plan.of(spec, some.schema, policy=self._operator._policy), some)
+            if most is not None and most * FEW_ROWS <= len(some):
+                self._known = most / len(some)
+                return self._known
             counts: FrozenMap[Formula] = FrozenMap(dict.fromkeys(spec.aggs, count()))
             looked = Operator(replace(spec, aggs=counts), policy=replace(self._operator._policy, threads=1))
             looked.push(some)
             cells = 0 if looked._state is None else len(looked._state.store)
             self._known = cells / max(len(some), 1)
         return self._known
+
+
+def _most_cells(plan: Plan, rows: pa.RecordBatch) -> int | None:
+    """How many slices lie between the times of rows without keys. None if these are not all that cells depend on.
+
+    10 M rows of 10,000 slices: the operator takes 0.5 of 9.5 ms, or of 6.1 with two threads.
+    """
+    by_time = all(isinstance(window, ContextFreeWindow) for window in plan.spec.windows.values())
+    times = _times(plan, rows) if by_time and not (plan.spec.by or plan.keeps_rows or plan.edges.irregular) else None
+    if times is None or not times.size:
+        return None
+    edges = plan.edges.listed(*_extremes(times, plan.policy.block), plan.grid, times.size)
+    return None if edges is None else edges.size
 
 
 def _gives_in_order(plan: Plan) -> bool:
