@@ -17,16 +17,39 @@ from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
 from slicing.cells.lanes import Feed, Lane
 from slicing.closing.emit import answered
-from slicing.closing.spans import DENSE, SUMS_I, Column, RangeBounds, RangePartials, Spans, Steady, differences, totals
+from slicing.closing.spans import (
+    DENSE,
+    FLOAT64,
+    SUMS_I,
+    Column,
+    RangeBounds,
+    RangePartials,
+    Spans,
+    Steady,
+    divided,
+    totals,
+)
 from slicing.columns.order import distinct
-from slicing.columns.values import TOP
+from slicing.columns.values import TOP, buffer
 from slicing.kernels import combine as kinds
-from slicing.kernels.ranges import least_of, moments_at_each, moments_of, numbers_at_each, numbers_of, running, sums_of
+from slicing.kernels.ranges import (
+    counts_before,
+    floats_of_keys,
+    least_of,
+    moments_at_each,
+    moments_of,
+    nearest_valid,
+    numbers_at_each,
+    numbers_of,
+    running,
+    sums_of,
+)
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
-from slicing.reducing.lift import takes_any_ranges, tells_edges
+from slicing.reducing.lift import takes_any_ranges, tells_edges, tells_first
 from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Bytes, Floats, Ints, Mask
+from slicing.system.lazy import lazy
 
 FEWEST = 4  # with fewer rows a window on average, cells do not pay
 SPARSE = 64  # with more rows a window, positions are sorted, which is cheaper than to mark them among all rows
@@ -37,7 +60,8 @@ def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tup
     """Each lane's partials over ranges of these rows. ``fewest``: with fewer rows a range on average, cells do not
     pay."""
     many = fewest * len(spans) > len(rows)
-    dense = [lane for lane in plan.lanes if tells_edges(plan, lane) or (many and lane.kind in DENSE)]
+    edges = [lane for lane in plan.lanes if tells_edges(plan, lane) or tells_first(plan, lane)]
+    dense = [lane for lane in plan.lanes if lane in edges or (many and lane.kind in DENSE)]
     dense = dense if plan.combine == AUTO else []
     partials = of_columns(plan, rows, dense, spans)
     if len(dense) == len(plan.lanes):
@@ -92,17 +116,6 @@ def _magnitude(x: Ints) -> int:
     return max(-int(x.min()), int(x.max()))
 
 
-def _nearest_valid(valid: Bytes, backwards: bool) -> Ints:
-    """For each row the row that counts and is nearest to it, at or after it (at or before it, ``backwards``). Any row
-    if there is none."""
-    place = np.arange(valid.size)
-    if backwards:
-        found = np.where(valid, place, 0)
-        return np.maximum.accumulate(found, out=found)
-    found = np.where(valid, place, valid.size - 1)[::-1]
-    return np.minimum.accumulate(found, out=found)[::-1]
-
-
 def _cuts(first: Ints, last: Ints, rows: int) -> tuple[Ints, Ints, Ints]:
     """The positions at which any range begins or ends, and the ranges between these."""
     if SPARSE * first.size < rows:
@@ -123,15 +136,22 @@ class _OfRows(Column):
     rows: Rows
     feed: Feed | None  # None: the lane counts rows
     valid: Bytes
-    whole: Any  # all values, as kernels take them; None: columns to be widened are read piece by piece
     piece: dict[tuple[int, int], Any] = field(default_factory=dict)  # the piece that was read last
+    counts_of: dict[tuple[int, int], Ints] = field(default_factory=dict)  # how many rows count before each, likewise
 
     @staticmethod
     def of(plan: Plan, rows: Rows, lane: Lane) -> _OfRows:
         feed = lane.feeds[0] if lane.feeds and lane.feeds[0].form != "valid" else None
         valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
-        whole = None if feed is None or lane in plan.partials.widened else rows.feed(feed)
-        return _OfRows(lane, plan.partials.words_read[lane], rows, feed, valid, whole)
+        if lane.kind == kinds.ARG:
+            feed = lane.feeds[1]
+        return _OfRows(lane, plan.partials.words_read[lane], rows, feed, valid)
+
+    @lazy
+    def whole(self) -> Any:
+        """All values, as kernels take them. None: columns to be widened are read piece by piece."""
+        piecewise = self.feed is None or self.lane in self.rows.plan.partials.widened
+        return None if self.feed is None or piecewise else self.rows.feed(self.feed)
 
     def values(self, ranges: RangeBounds) -> Any:
         """The values of the rows that the ranges span."""
@@ -163,11 +183,23 @@ class _OfRows(Column):
 
     def counts(self, ranges: RangeBounds, out: Ints) -> None:
         if self.valid is not ALL_VALID:
-            out[:] = differences(self.valid[ranges.bottom : ranges.top].astype(np.int64), ranges)
+            before, first = self.counts_before(ranges), np.empty(ranges.size, np.int64)
+            ranges.at_first(before, first)
+            ranges.at_last(before[1:], out)
+            np.subtract(out, first, out=out)
         elif 0 in self.words:
             np.subtract(ranges.last, ranges.first, out=out)
         else:
             out[:] = 1  # nobody reads the count, but each range has a value
+
+    def counts_before(self, ranges: RangeBounds) -> Ints:
+        """How many rows count before each of those that the ranges span, and before their end."""
+        bottom, top = ranges.bottom, ranges.top
+        if (bottom, top) not in self.counts_of:
+            self.counts_of.clear()
+            self.counts_of[bottom, top] = np.empty(top - bottom + 1, np.int64)
+            counts_before(self.valid[bottom:top], self.counts_of[bottom, top])
+        return self.counts_of[bottom, top]
 
     def sums_f(self, ranges: RangeBounds, block: Ints) -> None:
         if 1 in self.words:
@@ -175,17 +207,17 @@ class _OfRows(Column):
             sums_of(held, ranges.first, ranges.last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
 
     def float_number(self, ranges: RangeBounds, mean: bool, out: Floats) -> None:
-        if self.valid is not ALL_VALID:
-            return super().float_number(ranges, mean, out)
-        x = self.values(ranges)
+        x, nulls = self.held(ranges), self.valid is not ALL_VALID
+        at_once = mean and not nulls
         if ranges.grows is not None:
-            running(x, *map(np.int64, ranges.grows), mean, out)
-            return
-        if ranges.step == 1:
+            running(x, *map(np.int64, ranges.grows), at_once, out)
+        elif ranges.step == 1:
             rows = ranges.last[0] - ranges.first[0]
-            numbers_at_each(x, rows, np.empty((4, rows)), mean, out)
-            return
-        numbers_of(x, ranges.first, ranges.last, np.empty((2, x.size)), mean, out)
+            numbers_at_each(x, rows, np.empty((4, rows)), at_once, out)
+        else:
+            numbers_of(x, ranges.first, ranges.last, np.empty((2, x.size)), at_once, out)
+        if mean and nulls:
+            divided(out, self.counted(ranges), out)
 
     def sums_i(self, ranges: RangeBounds, block: Ints) -> None:
         if 1 in self.words:
@@ -213,12 +245,35 @@ class _OfRows(Column):
         moments_at_each(self.values(ranges), rows, np.empty((4, rows)), squares)
         return squares
 
-    def edge(self, ranges: RangeBounds, out: Ints) -> None:
-        x, backwards = self.values(ranges), self.lane.kind == kinds.LAST
-        at = ranges.last - 1 if backwards else ranges.first
-        if self.valid is not ALL_VALID:
-            at = _nearest_valid(self.valid[ranges.bottom : ranges.top], backwards).take(at)
-        x.take(at, out=out, mode="clip")  # otherwise numpy copies once more
+    def edge(self, ranges: RangeBounds, out: Ints, as_float: bool = False) -> None:
+        backwards, floats = self.lane.kind == kinds.LAST, self.floats if as_float else None
+        x = self.values(ranges) if floats is None else floats[ranges.bottom : ranges.top]
+        at_edge = ranges.at_last if backwards else ranges.at_first
+        if self.valid is ALL_VALID:
+            at_edge(x, out)
+        else:
+            nearest, at = np.empty(x.size, np.int64), np.empty(ranges.size, np.int64)
+            nearest_valid(self.valid[ranges.bottom : ranges.top], backwards, nearest)
+            at_edge(nearest, at)
+            x.take(at, out=out, mode="clip")
+        if as_float and floats is None:
+            floats_of_keys(out, out)
+
+    @property
+    def floats(self) -> Ints | None:
+        """The bits of a column of floats. None if it is stored in another way."""
+        assert self.feed is not None
+        column = self.rows.columns[self.feed.column]
+        return buffer(column, np.dtype(np.int64)) if column.type == FLOAT64 else None
+
+    def first(self, ranges: RangeBounds, words: Ints) -> None:
+        assert self.feed is not None
+        valid = self.rows.valid(self.feed.column, None)
+        ranges.at_first(self.values(ranges), words[5])
+        if valid is ALL_VALID:
+            words[6] = 1
+        else:
+            words[6] = valid[ranges.bottom : ranges.top].take(ranges.first)
 
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         bottom, top = ranges.bottom, ranges.top

@@ -19,7 +19,7 @@ from slicing.closing.numbers import Filled, Numbers
 from slicing.columns.arrow_out import room
 from slicing.kernels import combine as kinds
 from slicing.kernels.numbers import deviations
-from slicing.kernels.ranges import floats_of_keys, totals_of
+from slicing.kernels.ranges import totals_of
 from slicing.kernels.rows import last_rows, recent
 from slicing.system.arrays import Floats, Ints, Mask
 from slicing.system.lazy import lazy
@@ -77,6 +77,8 @@ class Steady:
     @property
     def cuts_all(self) -> bool:
         """Whether each row up to the limit is one where a range begins or ends."""
+        if self.grows:
+            return self.each == 1 and self.first + self.rows <= 1 and self.first + self.rows + self.size > self.limit
         begins_or_ends = self.each == 1 and self.first <= 0 and self.size >= self.rows
         return begins_or_ends and self.first + self.size - 1 + self.rows >= self.limit
 
@@ -179,6 +181,32 @@ class RangeBounds:
     def last(self) -> Ints:
         return self.both[1]
 
+    @lazy
+    def adjoining(self) -> int | None:
+        """How many rows the first range has, if each range ends one row behind the range before it and has as many
+        rows, or all. Otherwise None."""
+        if self.grows is None:
+            return int(self.last[0] - self.first[0]) if self.step == 1 else None
+        rows, more = self.grows
+        return rows if more == 1 and rows + self.size - 1 == self.top else None
+
+    def at_first(self, column: Ints, out: Ints) -> None:
+        """A column of rows at the first row of each range."""
+        if self.grows is not None:
+            out[:] = column[0]
+        elif self.adjoining is not None:
+            out[:] = column[: self.size]
+        else:
+            column.take(self.first, out=out, mode="clip")  # otherwise numpy copies once more
+
+    def at_last(self, column: Ints, out: Ints) -> None:
+        """A column of rows at the last row of each range."""
+        rows = self.adjoining
+        if rows is not None:
+            out[:] = column[rows - 1 :][: self.size]
+        else:
+            column.take(self.last - 1, out=out, mode="clip")
+
     @property
     def longest(self) -> int:
         return self.top if self.grows is not None else int((self.last - self.first).max(initial=0))
@@ -267,8 +295,13 @@ class Column:
         ``as_numbers`` or as their keys."""
         raise NotImplementedError
 
-    def edge(self, ranges: RangeBounds, out: Ints) -> None:
-        """The word of the first or last row that counts; that of any row for a range without such rows."""
+    def edge(self, ranges: RangeBounds, out: Ints, as_float: bool = False) -> None:
+        """The word of the first or last row that counts; that of any row for a range without such rows. ``as_float``:
+        the float of which the word is the key."""
+        raise NotImplementedError
+
+    def first(self, ranges: RangeBounds, words: Ints) -> None:
+        """What is returned of the first row, and whether it is no null, as the last two words of these."""
         raise NotImplementedError
 
     def partials(self, ranges: RangeBounds) -> Ints:
@@ -284,6 +317,8 @@ class Column:
             self.moments(ranges, *words[1:].view(np.float64))
         elif kind in EDGES:
             self.edge(ranges, words[4])
+        elif kind == kinds.ARG:
+            self.first(ranges, words)
         if kind in EXTREMES:
             for word in self.words & {len(words) - 2, len(words) - 1}:
                 self.extreme(word, ranges, words[word], False)
@@ -295,9 +330,7 @@ class Column:
         if word == 0:
             self.counts(ranges, out)
         elif self.lane.kind in EDGES:
-            self.edge(ranges, out)
-            if as_float:
-                floats_of_keys(out, out)
+            self.edge(ranges, out, as_float)
         elif self.lane.kind == kinds.MOMENTS:
             squares = self.squares(ranges)
             deviations(self.counted(ranges), squares, least, word == kinds.DEVIATION, out.view(np.float64))
@@ -308,7 +341,7 @@ class Column:
         else:
             self.total(ranges, out)
             if word == kinds.MEAN:
-                _divide(out, self.counted(ranges), out.view(np.float64))
+                divided(out, self.counted(ranges), out.view(np.float64))
 
     def float_number(self, ranges: RangeBounds, mean: bool, out: Floats) -> None:
         """Sums or means of floats."""
@@ -316,7 +349,7 @@ class Column:
         self.sums_f(ranges, sums.view(np.int64).T)
         np.add(sums[1], sums[2], out=out)
         if mean:
-            _divide(out, self.counted(ranges), out)
+            divided(out, self.counted(ranges), out)
 
     def counted(self, ranges: RangeBounds) -> Ints:
         count = np.empty(ranges.size, np.int64)
@@ -403,7 +436,7 @@ def totals(x: Ints, shift: int, mask: int, ranges: RangeBounds, out: Ints) -> No
         out[:] = differences((x >> shift) & mask, ranges)
 
 
-def _divide(a: Ints | Floats, count: Ints, out: Floats) -> None:
+def divided(a: Ints | Floats, count: Ints, out: Floats) -> None:
     with np.errstate(divide="ignore", invalid="ignore"):
         np.divide(a, count, out=out)
 

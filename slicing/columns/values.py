@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, is_short_decimal, room
-from slicing.columns.bits import VALUES, as_numpy, bits, present
+from slicing.columns.bits import VALID, VALUES, as_numpy, bits, present
 from slicing.columns.squares import SQUARES, product
 from slicing.kernels.ranges import floats_of_keys, keys_of_floats
 from slicing.kernels.rows import gather
@@ -149,14 +149,20 @@ def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
 
 
 def rows_of(column: pa.Array, index: Ints, null: Mask | None = None) -> pa.Array:
-    """``column.take(index)``, for rows that exist; null where ``null`` is set. Words without nulls are faster: 1000
-    rows 11 -> 3 us."""
+    """``column.take(index)``, for rows that exist; null where ``null`` is set. Words are faster: 1000 rows 11 -> 3 us,
+    1 M with nulls by 1000 keys 9 -> 6 ms."""
     type = column.type
-    if column.null_count or not len(column) or not pa.types.is_primitive(type) or type.bit_width != 64:
+    if not len(column) or not pa.types.is_primitive(type) or type.bit_width != 64:
         return column.take(array_of(index, null))
-    words = gathered(buffer(column, np.dtype(np.int64)), index if null is None else np.where(null, 0, index))
-    known = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    return pa.Array.from_buffers(type, index.size, [known, pa.py_buffer(words)], null_count=-1 if known else 0)
+    held = index if null is None else np.where(null, 0, index)
+    words = gathered(buffer(column, np.dtype(np.int64)), held)
+    if null is None and not column.null_count:
+        return pa.Array.from_buffers(type, index.size, [None, pa.py_buffer(words)], null_count=0)
+    valid = bits(column, VALID).take(held) if column.null_count else np.ones(index.size, np.uint8)
+    if null is not None:
+        valid[null] = 0
+    packed = np.packbits(valid, bitorder="little")
+    return pa.Array.from_buffers(type, index.size, [pa.py_buffer(packed), pa.py_buffer(words)])
 
 
 def gathered(words: Ints, index: Ints) -> Ints:

@@ -116,6 +116,31 @@ def suffixes(x, a, b, room):
 
 
 @kernel
+def counts_before(valid, out):
+    """How many rows count before each row, and before the end: 1 M rows 4 (numpy) -> 0.7 ms."""
+    count = np.int64(0)
+    for i in range(valid.size):
+        out[i] = count
+        count += valid[i]
+    out[valid.size] = count
+
+
+@kernel
+def nearest_valid(valid, backwards, out):
+    """For each row the row that counts and is nearest to it, at or after it (at or before it, ``backwards``). Any row
+    if there is none."""
+    near = np.int64(0)
+    if backwards:
+        for i in range(valid.size):
+            near = i if valid[i] else near
+            out[i] = near
+        return
+    for i in range(valid.size - 1, -1, -1):
+        near = i if valid[i] else near
+        out[i] = near
+
+
+@kernel
 def sums_of(x, first, last, room, total, lost):
     """The sums of the rows first[r] : last[r], and their rounding errors."""
     low, middle, reach = np.int64(0), np.int64(0), np.int64(0)

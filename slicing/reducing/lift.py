@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from slicing.cells.lanes import Lane
+from slicing.cells.lanes import Feed, Lane
 from slicing.columns.arrow_out import table_room
 from slicing.columns.values import SIGN_BIT
 from slicing.kernels import combine as kinds
@@ -347,6 +347,14 @@ def takes_any_ranges(plan: Plan, lanes: Iterable[Lane]) -> bool:
 def tells_edges(plan: Plan, lane: Lane) -> bool:
     """Whether the partial of a run is the partial of its first or last row."""
     return lane.kind in (kinds.FIRST, kinds.LAST) and plan.arrival and plan.spec.sequence is None
+
+
+def tells_first(plan: Plan, lane: Lane) -> bool:
+    """Whether the partial of a run is that of its first row because it is the row with the least time
+    (``sl.argmin(time, column)``)."""
+    if lane.kind != kinds.ARG or lane.flag is not None or lane.feeds[0] != Feed(str(plan.spec.time), "low"):
+        return False
+    return plan.arrival and plan.spec.sequence is None
 
 
 def reduce_runs(kind: int, first: Ints, last: Ints, x: Array, block: Ints) -> None:

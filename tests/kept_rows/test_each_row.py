@@ -65,6 +65,65 @@ def test_numbers_of_a_keys_last_rows(scale, least):
         assert row["m"] == mean or math.isclose(row["m"], mean, rel_tol=1e-9, abs_tol=1e-6)
 
 
+PAST = [
+    (sl.count("f"), "f", len),
+    (sl.mean("f"), "f", lambda f: sum(f) / len(f) if f else None),
+    (sl.sum("i"), "i", lambda i: sum(i) if i else None),
+    (sl.min("f"), "f", lambda f: min(f, default=None)),
+    (sl.first("f"), "f", lambda f: f[0] if f else None),
+    (sl.last("f"), "f", lambda f: f[-1] if f else None),
+    (sl.last("i"), "i", lambda i: i[-1] if i else None),
+    (sl.first("h"), "h", lambda h: h[0] if h else None),
+    (sl.count_distinct("h"), "h", lambda h: len(set(h))),
+]
+BEFORE = ["f", "i", "h", "s"]
+
+
+@pytest.mark.parametrize("keys", [1, 3])
+@pytest.mark.parametrize(("rows", "size"), [(2, MANY), (5, MANY), (2**40, 1200)])
+def test_nulls_among_the_last_rows(rows, size, keys):
+    """Each aggregate alone, so that it is answered in its own way."""
+    rng = np.random.default_rng(rows + keys)
+    table = pa.table(
+        {
+            "t": SINCE + np.sort(rng.integers(0, size, size)),
+            "k": rng.integers(0, keys, size),
+            "f": pa.array(rng.integers(-99, 99, size) / 2, mask=rng.random(size) < 0.3),
+            "i": pa.array(rng.integers(-(2**40), 2**40, size), mask=rng.random(size) < 0.3),
+            "h": pa.array(rng.integers(-9, 9, size).astype(np.int16), mask=rng.random(size) < 0.3),
+            "s": pa.array([None if place % 3 == 0 else f"text {place % 50}" for place in rng.permutation(size)]),
+        }
+    )
+    given, own = table.to_pylist(), dict[int, list[dict]]()
+    windows = []
+    for row in given:
+        past = own.setdefault(row["k"], [])
+        past.append(row)
+        windows.append(past[-rows:] if rows < 9 else list(past))
+
+    def found(agg) -> list:
+        spec = sl.Spec("t", {"w": sl.rows(rows, every=1)}, {"a": agg}, by=["k"] if keys > 1 else [])
+        return sl.attach(table, spec, min_rows=1)["a"].to_pylist()
+
+    for agg, column, wanted in PAST:
+        values = [[row[column] for row in own if row[column] is not None] for own in windows]
+        assert found(agg) == list(map(wanted, values)), agg
+    for column in BEFORE:
+        assert found(sl.argmin("t", column)) == [own[0][column] for own in windows], column
+        latest = [next(row for row in own if row["t"] == own[-1]["t"]) for own in windows]
+        assert found(sl.argmax("t", column)) == [row[column] for row in latest], column
+    positive = [[row for row in own if row["i"] is not None and row["i"] > 0][:1] for own in windows]
+    assert found(sl.argmin("t", "f").where(sl.col("i") > 0)) == [own[0]["f"] if own else None for own in positive]
+
+
+def test_first_floats_of_a_dictionary():
+    values = pa.DictionaryArray.from_arrays(pa.array([1, 0, None, 1]), pa.array([-0.5, 2.5]))
+    table = pa.table({"t": [SINCE, SINCE + 1, SINCE + 2, SINCE + 3], "v": values})
+    for agg, wanted in ((sl.first("v"), [2.5, 2.5, 2.5, -0.5]), (sl.last("v"), [2.5, -0.5, -0.5, 2.5])):
+        spec = sl.Spec("t", {"w": sl.rows(3, every=1)}, {"a": agg})
+        assert sl.attach(table, spec, min_rows=1)["a"].to_pylist() == wanted
+
+
 @pytest.mark.parametrize("case", range(20))
 def test_a_stream_of_any_order_has_the_same_windows(case):
     """Windows of rows that are still awaited are left for later pushes, those before the watermark are not repeated."""
