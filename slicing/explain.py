@@ -121,7 +121,13 @@ def explain(
             f"explain's schema must be a pyarrow Schema (table.schema, pyarrow.Schema.from_pandas(frame)) or None; got "
             f"{type(schema).__name__}"
         )
-    return _explanation(spec, facts(spec, schema, combine))
+    try:
+        return _explanation(spec, facts(spec, schema, combine))
+    except (TypeError, ValueError) as error:
+        if schema is not None:
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{error} (explain has guessed the types of columns: give it schema=table.schema)") from None
 
 
 def _explanation(spec: object, facts: tuple[tuple[str, str], ...]) -> Explanation:

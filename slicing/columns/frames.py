@@ -199,6 +199,9 @@ def _pandas(table: pa.Table, origins: Sequence[Origin]) -> Any:
     types = _of_sources(origins, _own_types)
     for at, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
         known = [dtype for dtype in types.get(name, ()) if dtype is not None]
+        if pa.types.is_nested(type) and name in frame and any(map(_loses_digits, table.column(at).chunks)):
+            frame[name] = pandas.Series(list(map(_in_arrays, table.column(at).to_pylist())), frame.index, object)
+            continue
         if not known and not pa.types.is_integer(type):
             continue
         column = table.column(at)
@@ -257,12 +260,33 @@ def _is_nullable(dtype: Any, type: pa.DataType) -> bool:
     return bool(dtype.kind in "iufb" and pandas.ArrowDtype(type).numpy_dtype == getattr(dtype, "numpy_dtype", None))
 
 
-def _needs_digits(column: pa.ChunkedArray) -> bool:
+def _needs_digits(column: pa.Array | pa.ChunkedArray) -> bool:
     """Whether it has integers that are no floats, which pandas makes of integers with nulls."""
     if not pa.types.is_integer(column.type):
         return False
     ends = pc.min_max(column).as_py()
     return max(abs(ends["min"] or 0), abs(ends["max"] or 0)) > EXACT
+
+
+def _loses_digits(column: pa.Array) -> bool:
+    """Whether pandas would make floats of integers within lists and structs that are no floats."""
+    if pa.types.is_struct(column.type):
+        return any(map(_loses_digits, column.flatten()))
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        return _loses_digits(column.flatten())
+    return bool(column.null_count) and _needs_digits(column)
+
+
+def _in_arrays(value: Any) -> Any:
+    """A value of a list or struct as pandas has it: lists are arrays, here of Python's integers and None."""
+    if isinstance(value, dict):
+        return {name: _in_arrays(part) for name, part in value.items()}
+    if not isinstance(value, list):
+        return value
+    array = np.empty(len(value), object)
+    for at, part in enumerate(value):  # all at once, parts of one length would make a table
+        array[at] = _in_arrays(part)
+    return array
 
 
 def with_index(table: pa.Table, given: pa.Schema) -> pa.Table:

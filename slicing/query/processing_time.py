@@ -24,7 +24,8 @@ class ProcessingTime:
 @says_arguments
 def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
     """As ``time=``: give each row the time of the clock at its push. The watermark is this clock, whatever the spec's
-    ``watermark`` is. It moves with each push, also of a batch without rows.
+    ``watermark`` is. It moves with each push, also of a batch without rows. If the clock is set back, rows get its
+    latest time until it has caught up.
 
     Parameters
     ----------

@@ -195,16 +195,11 @@ class BoundUser(Bound):
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
         edges = self._next_edge(times)
-        dead = np.flatnonzero(edges <= h)
-        while dead.size:
-            kept = {e for e in np.unique(edges[dead]).tolist() if not self._lives(e, h)}
-            dead = dead[[e in kept for e in edges[dead].tolist()]]
-            edges[dead] = self._next_edge(edges[dead])
-            dead = dead[edges[dead] <= h]
+        old = edges <= h
+        if old.any():  # an edge up to h lives if it is in a window that ends later: one that holds h
+            first = min((start for start, _ in self._containing([h])[0]), default=h + 1)
+            edges[old] = self._next_edge(np.maximum(times[old], first - 1))
         return edges
-
-    def _lives(self, edge: int, h: int) -> bool:
-        return edge > h or any(end > h for _, end in self._containing([edge])[0])
 
     def _of_slices(self, ends: Ints) -> list[_Windows]:
         return self._containing((ends - 1).tolist())

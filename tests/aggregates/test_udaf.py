@@ -485,3 +485,13 @@ def test_a_slice_that_is_left_open_goes_on_by_keys() -> None:
         {"k": "a", "s": 5, "n": 3},
         {"k": "b", "s": 500, "n": 3},
     ]
+
+
+def test_explain_without_a_schema_says_that_it_has_guessed():
+    whole = {"state": ["int64"], "inputs": ["v"], "commutative": True, "identity": 0}
+    square = sl.udaf("sq", lift=lambda x: x * x, combine=lambda a, b: a + b, lower=lambda state: state, **whole)
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"x": square})
+    said = r"lift must give a state .* \(explain has guessed the types of columns: give it schema="
+    with pytest.raises(TypeError, match=said):
+        sl.explain(spec)
+    assert sl.explain(spec, pa.schema({"t": pa.int64(), "v": pa.int64()}))["combine"]

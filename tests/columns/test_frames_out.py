@@ -38,6 +38,31 @@ def test_integers_with_nulls_keep_their_digits_in_pandas(type: pa.DataType) -> N
     assert wide["total_w"].dropna().tolist() == [2**60 + 1] * 3
 
 
+def test_integers_within_lists_and_structs_keep_their_digits_in_pandas() -> None:
+    """A null among the integers makes floats of all of them, also of those of other windows."""
+    ids = pa.array([5, LARGE, 7, None, LARGE + 2, 9], pa.int64())
+    table = pa.table({"t": [1, 2, 11, 12, 13, 14], "v": [1, 2, 3, 4, 5, 6], "id": ids, "s": list("abcdef")})
+    aggs = {
+        "struct": sl.argmax("v", ["s", "id"]),
+        "list": sl.top_k("v", 2, "id"),
+        "structs": sl.top_k("v", 2, ["id", "s"]),
+        "m4": sl.m4("id").where(sl.col("t") < 10),
+        "some": sl.collect("id"),
+    }
+    spec = sl.Spec("t", {"w": sl.tumbling(10), "two": sl.tumbling(2)}, aggs)
+    plain, found = sl.aggregate(table, spec), sl.aggregate(table, spec, returns="pandas")
+
+    def listed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: listed(part) for name, part in value.items()}
+        if isinstance(value, float):  # of a column whose integers are all small
+            return None if value != value else value
+        return list(map(listed, value)) if isinstance(value, list | np.ndarray) else value
+
+    for name in aggs:
+        assert list(map(listed, found[name])) == plain[name].to_pylist(), name
+
+
 def test_small_integers_with_nulls_are_floats_as_arrow_makes_them() -> None:
     table = integers(1, 2, None, 7, type=pa.int64())
     found = sl.aggregate(table, sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k"), returns="pandas")

@@ -12,6 +12,7 @@ import pytest
 import slicing as sl
 from slicing.windows import context_free
 
+BEGIN = -(2**63)
 ORIGINS = (0, 1_700_000_000_000_000_000, -(2**62))
 
 
@@ -157,3 +158,41 @@ def test_bounds_are_whole_numbers(bound: float) -> None:
 
     with pytest.raises(TypeError, match=r"it must give \(start, end\) pairs of whole numbers"):
         sl.aggregate(pa.table({"t": [0]}), sl.Spec("t", {"w": Floats()}, {"n": sl.count()}))
+
+
+@dataclass(frozen=True)
+class Asked(sl.ContextFreeWindow):
+    """Overlapping windows of ``size`` that begin every ``every``, and how often their edges were asked for."""
+
+    size: int
+    every: int
+    asked: list[int]
+
+    def next_edge(self, times: np.ndarray) -> np.ndarray:
+        self.asked.append(times.size)
+        return np.minimum(*((times - part) // self.every * self.every + self.every + part for part in (0, self.size)))
+
+    def containing(self, time: int) -> Iterable[tuple[int, int]]:
+        first = (time - self.size) // self.every * self.every + self.every
+        return [(start, start + self.size) for start in range(first, time + 1, self.every)]
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+@pytest.mark.parametrize("beside", [sl.tumbling(10**9), sl.landmark(10**8)])
+def test_an_old_row_of_a_longer_window_asks_for_few_edges(beside: sl.Window, origin: int) -> None:
+    """Each of the short windows' edges since then was asked for, one by one."""
+    asked: list[int] = []
+    short = Asked(7, 3, asked)
+    op = sl.Operator(sl.Spec("t", {"s": short, "l": beside}, {"n": sl.count()}, watermark=sl.bounded(0)))
+    now = -(-origin // 10**9) * 10**9 + 999_000_001
+    found = [op.push(pa.table({"t": [time]})) for time in (now, now - 900_000_000, now - 2, now - 4, now - 8, now)]
+    assert [out.late.num_rows for out in found] == [0] * 6
+    assert len(asked) < 200
+    windows = pa.concat_tables([out.windows for out in (*found, op.flush())]).to_pylist()
+    got = {row["window_start"]: row["n"] for row in windows if row["window"] == "s"}
+    wanted: dict[int, int] = {}
+    for time, since in ((now, BEGIN), (now - 2, now), (now - 4, now), (now, now)):  # rows before the watermark are late
+        for start, end in short.containing(time):
+            if end > since:
+                wanted[start] = wanted.get(start, 0) + 1
+    assert got == wanted
