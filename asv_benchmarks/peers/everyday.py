@@ -21,7 +21,8 @@ Question = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 def table(rows: int) -> pl.DataFrame:
-    """A month of readings: 1000 numbers and 20 names as keys, and 100,000 texts."""
+    """A month of readings: 1000 numbers and 20 names as keys, 100,000 texts, and as many other keys as rows, of which
+    some two in three occur. One reading in 20 is null in ``w``."""
     chance = np.random.default_rng(0)
     month = 30 * 86_400_000_000
     users = pl.Series([f"user-{number:06}" for number in range(100_000)])
@@ -34,6 +35,8 @@ def table(rows: int) -> pl.DataFrame:
             "k": chance.integers(0, 1000, rows),
             "name": names.gather(chance.integers(0, 20, rows)),
             "user": users.gather(chance.integers(0, 100_000, rows)),
+            "id": chance.integers(0, rows, rows) * 7919,
+            "w": pl.Series(chance.normal(size=rows)).set(pl.Series(chance.random(rows) < 0.05), None),
         }
     )
 
@@ -68,7 +71,7 @@ def sessions(data: pl.DataFrame) -> pl.DataFrame:
 
 
 _hour, _last, _minutes = sl.tumbling("1h"), sl.rows(500, every=1), sl.sliding("1h", every="1m")
-_of_key, _all = sl.rows(50, every=1), sl.rows(2**40, every=1)
+_of_key, _all, _pair = sl.rows(50, every=1), sl.rows(2**40, every=1), sl.rows(2, every=1)
 QUESTIONS: Mapping[str, tuple[Question, Question]] = {
     "mean an hour": (answered(_hour, sl.mean("v")), grouped(col("v").mean())),
     "mean of an hour, each minute": (answered(_minutes, sl.mean("v")), sliding(col("v").mean())),
@@ -100,6 +103,31 @@ QUESTIONS: Mapping[str, tuple[Question, Question]] = {
     "running total of the key beside each": (
         beside(_all, sl.sum("v"), "k", min_rows=1),
         added(col("v").cum_sum().over("k")),
+    ),
+    "value before beside each": (beside(_pair, sl.argmin("ts", "w")), added(col("w").shift())),
+    "value of the key before beside each": (
+        beside(_pair, sl.argmin("ts", "w"), "k"),
+        added(col("w").shift().over("k")),
+    ),
+    "last known value of the key beside each": (
+        beside(_all, sl.last("w"), "k", min_rows=1),
+        added(col("w").forward_fill().over("k")),
+    ),
+    "mean of the last 20 rows, some null": (
+        beside(sl.rows(20, every=1), sl.mean("w"), min_rows=1),
+        added(col("w").rolling_mean(20, min_samples=1)),
+    ),
+    "distinct texts so far beside each": (
+        beside(_all, sl.count_distinct("user"), min_rows=1),
+        added(col("user").is_first_distinct().cum_sum()),
+    ),
+    "total of each of many keys": (
+        answered(sl.whole(), sl.sum("v"), "id"),
+        lambda data: data.group_by("id").agg(col("v").sum().alias("x")),
+    ),
+    "last text of each of many keys": (
+        answered(sl.whole(), sl.last("user"), "id"),
+        lambda data: data.group_by("id").agg(col("user").last().alias("x")),
     ),
     "mean of the last hour beside each": (
         beside(sl.per_row("1h"), sl.mean("v")),

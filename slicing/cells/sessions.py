@@ -131,12 +131,17 @@ class Runs:
         return Runs(self.cells.take(np.repeat(which, sizes)), last - sizes[which], last)
 
 
-def runs(table: Cells, keys: KeyTable | None, found: Chains, which: Mask | None = None) -> Runs:
-    """All runs, or the runs in ``which``, sorted by key, then by time."""
+def in_which(found: Chains, which: Mask | None = None) -> Ints:
+    """The cells of all runs, or of the runs in ``which``."""
     wanted = found.run >= 0
     if which is not None:
         wanted &= np.append(which, False)[found.run]
-    chosen = np.flatnonzero(wanted)
+    return np.flatnonzero(wanted)
+
+
+def runs(table: Cells, keys: KeyTable | None, found: Chains, which: Mask | None = None) -> Runs:
+    """All runs, or the runs in ``which``, sorted by key, then by time."""
+    chosen = in_which(found, which)
     code, run = table.code[chosen], found.run[chosen]
     finer = () if found.as_lying else (table.last[chosen], table.first[chosen])
     order = order_by(*finer, ranks_among(code, keys))

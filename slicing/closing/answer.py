@@ -133,13 +133,12 @@ def _runs(closing: Closing) -> list[Answers]:
         chained = chains(table, gap, table.level % plan.levels <= session.level)
         due = (after <= chained.end + gap) & (chained.end + gap < until)
         if due.any():
-            found.append(emit.session_answers(plan, runs(table, keys, chained, due), session.window, session.gap))
+            found += emit.chained_answers(plan, table, keys, chained, due, [(session.window, session.gap)])
     if plan.wholes and (until == FOREVER or plan.idle is not None):
         gap = ENDLESS if plan.idle is None else plan.idle
         alive = None if plan.idle is None else table.level % plan.levels < len(plan.session_gaps)
         chained = chains(table, gap, alive)  # a row too late for whole() still shows that its key is alive
         over = None if plan.idle is None else chained.end + plan.idle < until
         of_whole = replace(chained, run=np.where(table.level < plan.levels, chained.run, -1))
-        streams = runs(table, keys, of_whole, over)
-        found += [emit.session_answers(plan, streams, window, 0) for window in plan.wholes]
+        found += emit.chained_answers(plan, table, keys, of_whole, over, [(window, 0) for window in plan.wholes])
     return found

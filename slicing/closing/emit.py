@@ -19,19 +19,44 @@ from slicing.cells import blocks as b
 from slicing.cells import combining
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Lane
-from slicing.cells.sessions import Runs
+from slicing.cells.sessions import Chains, Runs, in_which, runs
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.closing.due_ranges import ByType
+from slicing.closing.gathered import in_order
 from slicing.closing.over_cells import are_words, have_values, moves, over_cells
 from slicing.closing.spans import Known
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import inverse, sorting, stable_order
+from slicing.columns.order import alike, inverse, order_with_ties, sorting, stable_order
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.kernels.strategies.recompute import recompute
 from slicing.query.plan import Plan
-from slicing.system.arrays import NONE, Ints
+from slicing.system.arrays import NONE, Ints, Mask
 from slicing.windows.edges import DueWindows, ranges_of
+
+
+def chained_answers(
+    plan: Plan,
+    table: Cells,
+    keys: KeyTable | None,
+    found: Chains,
+    which: Mask | None,
+    types: Sequence[tuple[int, int]],
+) -> list[Answers]:
+    """The runs in ``which`` (None: all) as windows, in order. ``types``: the number of each type of window, and how
+    long after their last row its windows end (whole streams: at it).
+
+    Runs of one cell each are sorted once, and copied when they are read: 632,000 keys of 1 M rows 250 -> 150 ms.
+    """
+    cells = in_which(found, which)
+    if cells.size and np.bincount(found.run[cells]).max() > 1:
+        of_runs = runs(table, keys, found, which)
+        return [session_answers(plan, of_runs, window, gap) for window, gap in types]
+    code, start, end = (words[cells] for words in (table.code, table.first, table.last))
+    order = order_with_ties(end, lambda rows: (ranks_among(code[rows], keys), start[rows]))
+    code, start, end, cells = (column.take(order) for column in (code, start, end, cells))
+    blocks = in_order(plan.lanes, [(table.blocks, cells)], plan.policy.piece)
+    return [Answers(alike(window, end.size), start, end + gap, code, blocks, True) for window, gap in types]
 
 
 def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:

@@ -3,6 +3,8 @@ runs of equal values in sorted columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from slicing.kernels.counting import counting_order
@@ -18,6 +20,19 @@ MANY, SAMPLE = 1 << 12, 64  # with MANY rows or more, a key may be unique if SAM
 def is_sorted(key: Ints | Codes) -> bool:
     """Whether no number is smaller than the one before it."""
     return bool((key[1:] >= key[:-1]).all())
+
+
+def order_with_ties(key: Ints, finer: Callable[[Ints], Sequence[Ints]]) -> Ints:
+    """The order by a key and, where it is equal, by finer keys of these rows, as for ``order_by``."""
+    order = np.arange(key.size) if is_sorted(key) else stable_order(key)
+    ordered = key.take(order)
+    tied = np.zeros(key.size + 1, np.bool_)
+    tied[1:-1] = ordered[1:] == ordered[:-1]
+    tied = tied[1:] | tied[:-1]
+    if tied.any():
+        rows = order[tied]
+        order[tied] = rows[order_by(*finer(rows), ordered[tied])]
+    return order
 
 
 def order_by(*keys: Ints) -> Ints:

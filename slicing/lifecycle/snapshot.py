@@ -43,7 +43,7 @@ from slicing.query.spec import Spec
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.session_store import store_for
-from slicing.system.bundles import in_pieces, schema_of, table_bytes, table_of, unbundled
+from slicing.system.bundles import in_pieces, schema_of, table_of, table_view, unbundled
 from slicing.system.sealed import checksum
 from slicing.times.measure import moment_of_json, moment_to_json
 
@@ -62,9 +62,8 @@ NOTHING_YET = BeforeRows((), {})
 
 
 def write(spec: Spec, state: State | None, before: BeforeRows, ended: bool) -> bytes:
-    sections, _ = _written(spec, state, before, ended, False)
-    body = b"".join(sections)
-    return _HEAD.pack(OF_WINDOWS, FORMAT, checksum(body)) + body
+    pieces, _ = _written(spec, state, before, ended, False)
+    return b"".join([_HEAD.pack(OF_WINDOWS, FORMAT, checksum(*pieces)), *pieces])
 
 
 def pack(spec: Spec, state: State) -> tuple[list[bytes | memoryview], int]:
@@ -88,7 +87,7 @@ def _written(
         state = state.but(postponed=tuple(p.rest() for p in state.postponed))
         header |= _state_header(state)
         tables = _state_tables(state, packed)
-    sections = [table_bytes(t, packed) if isinstance(t, pa.Table) else t.packed or b"" for t in tables]
+    sections = [table_view(t, packed) if isinstance(t, pa.Table) else t.packed or b"" for t in tables]
     size = sum(size_of(table) if isinstance(table, pa.Table) else table.nbytes for table in tables)
     return in_pieces([json.dumps(header).encode(), *sections]), size
 

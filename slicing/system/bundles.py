@@ -34,13 +34,19 @@ def unbundled(bundle: bytes | memoryview) -> list[memoryview]:
     return found
 
 
-def table_bytes(table: pa.Table, packed: bool = False) -> bytes:
-    """A table as an Arrow IPC stream; ``packed``: columns are compressed with lz4, on one thread."""
+def table_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream."""
+    return bytes(table_view(table))
+
+
+def table_view(table: pa.Table, packed: bool = False) -> memoryview:
+    """A table as an Arrow IPC stream, not copied once more; ``packed``: columns are compressed with lz4, on one
+    thread."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4" if packed else None, use_threads=False)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue())
+    return memoryview(sink.getvalue()).cast("B")
 
 
 def table_of(stream: bytes | memoryview, columns: list[int] | None = None) -> pa.Table:

@@ -76,8 +76,12 @@ def content_of(header: dict[str, Any], body: bytes | memoryview, what: str) -> b
     return content
 
 
-def checksum(data: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+def checksum(*pieces: bytes | memoryview) -> bytes:
+    """A checksum of pieces that follow each other."""
+    found = hashlib.blake2b(digest_size=16)
+    for piece in pieces:
+        found.update(piece)
+    return found.digest()
 
 
 def _checksum_of_many(data: bytes | memoryview) -> bytes:
