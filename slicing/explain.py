@@ -12,6 +12,7 @@ from slicing.joins.explain import facts as join_facts
 from slicing.joins.features.explain import facts as feature_facts
 from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.spec import JoinSpec
+from slicing.query.policy import checked
 from slicing.query.spec import Spec
 from slicing.system import html
 from slicing.system.arguments import says_arguments
@@ -121,6 +122,7 @@ def explain(
             f"explain's schema must be a pyarrow Schema (table.schema, pyarrow.Schema.from_pandas(frame)) or None; got "
             f"{type(schema).__name__}"
         )
+    checked(combine, spec)
     try:
         return _explanation(spec, facts(spec, schema, combine))
     except (TypeError, ValueError) as error:

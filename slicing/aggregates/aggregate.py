@@ -39,6 +39,7 @@ class BoundAggregate:
     words: frozenset[int] | None = None
     number: int | None = None  # the word of its lane that is the answer, if that is a plain number that fits
     least: int = 1  # with fewer values, such an answer is null
+    valid: int | None = None  # the word that is 0 where such an answer is null although there are values
     sides: tuple[str, BoundAggregate, BoundAggregate] | None = None  # of arithmetic: the operator, and what it takes
     coded: pa.DictionaryType | None = None  # the dictionary type of the answers; None: no dictionary
 

@@ -253,7 +253,7 @@ def _arg(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]
             return Lowered(result.picked(b[0][:, 5], null, pools.get(returned)), None)
 
         lane = _lane(agg, kinds.ARG, Feed(agg.value_column, pick), Feed(returned, "word"))
-        return BoundAggregate((lane,), result.type, lower)
+        return BoundAggregate((lane,), result.type, lower, number=5 if result.as_numbers else None, valid=6)
 
     return build
 

@@ -27,12 +27,13 @@ Ordered = tuple[Sequence[Block], Ints]  # blocks of words, and the positions of 
 
 class Number(NamedTuple):
     """A result: the word of a lane that it is (``TOTAL`` and the like are computed from several words), its numpy type,
-    and how many values it needs: with fewer, it is null."""
+    and how many values it needs: with fewer, it is null. ``valid``: the word that is 0 where it is null, too."""
 
     lane: int
     word: int
     type: np.dtype[Any]
     least: int
+    valid: int | None = None
 
 
 class Filled(NamedTuple):
@@ -104,10 +105,10 @@ class Numbers:
                 fewest.append(values)
                 done += order.size
             for place, column in zip(places, columns, strict=True):
-                type, needed = self.each[place].type, self.each[place].least
-                null = None
-                if min(fewest) < needed:
-                    null = np.concatenate([blocks[lane][:, 0].take(order) < needed for blocks, order in parts])
+                _, _, type, needed, valid = self.each[place]
+                null, word = None, valid or 0
+                if min(fewest) < needed or valid is not None:
+                    null = np.concatenate([blocks[lane][:, word].take(order) < needed for blocks, order in parts])
                 found[place] = Filled(column if type.itemsize == 8 else column.astype(type), null)
         return found
 
@@ -133,7 +134,7 @@ def _result(agg: BoundAggregate, lanes: Sequence[int], found: dict[tuple[Number,
         return operator, _result(left, lanes[:size], found), _result(right, lanes[size:], found)
     if agg.number is None:
         return agg.lower([], {}).array
-    number = Number(lanes[0], agg.number, _type_of(agg.type), agg.least)
+    number = Number(lanes[0], agg.number, _type_of(agg.type), agg.least, agg.valid)
     return found.setdefault((number, agg.type), len(found))
 
 

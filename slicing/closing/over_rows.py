@@ -60,8 +60,11 @@ def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tup
     """Each lane's partials over ranges of these rows. ``fewest``: with fewer rows a range on average, cells do not
     pay."""
     many = fewest * len(spans) > len(rows)
-    edges = [lane for lane in plan.lanes if tells_edges(plan, lane) or tells_first(plan, lane)]
-    dense = [lane for lane in plan.lanes if lane in edges or (many and lane.kind in DENSE)]
+    dense = [
+        lane
+        for lane in plan.lanes
+        if tells_edges(plan, lane) or tells_first(plan, lane) or (many and lane.kind in DENSE)
+    ]
     dense = dense if plan.combine == AUTO else []
     partials = of_columns(plan, rows, dense, spans)
     if len(dense) == len(plan.lanes):
@@ -144,7 +147,7 @@ class _OfRows(Column):
         feed = lane.feeds[0] if lane.feeds and lane.feeds[0].form != "valid" else None
         valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
         if lane.kind == kinds.ARG:
-            feed = lane.feeds[1]
+            feed = lane.feeds[1]  # what is returned: the first row is the one that is chosen
         return _OfRows(lane, plan.partials.words_read[lane], rows, feed, valid)
 
     @lazy
@@ -266,14 +269,14 @@ class _OfRows(Column):
         column = self.rows.columns[self.feed.column]
         return buffer(column, np.dtype(np.int64)) if column.type == FLOAT64 else None
 
-    def first(self, ranges: RangeBounds, words: Ints) -> None:
+    def returns(self, ranges: RangeBounds) -> Bytes | None:
         assert self.feed is not None
         valid = self.rows.valid(self.feed.column, None)
-        ranges.at_first(self.values(ranges), words[5])
         if valid is ALL_VALID:
-            words[6] = 1
-        else:
-            words[6] = valid[ranges.bottom : ranges.top].take(ranges.first)
+            return None
+        found = np.empty(ranges.size, np.uint8)
+        ranges.at_first(valid[ranges.bottom : ranges.top], found)
+        return found
 
     def extreme(self, word: int, ranges: RangeBounds, out: Ints, as_numbers: bool) -> None:
         bottom, top = ranges.bottom, ranges.top

@@ -21,7 +21,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.numbers import deviations
 from slicing.kernels.ranges import totals_of
 from slicing.kernels.rows import last_rows, recent
-from slicing.system.arrays import Floats, Ints, Mask
+from slicing.system.arrays import Array, Bytes, Floats, Ints, Mask
 from slicing.system.lazy import lazy
 
 
@@ -134,7 +134,7 @@ class Recent:
 
 
 @dataclass(frozen=True)
-class LastRows:
+class LastOfGroups:
     """The last ``rows`` rows of a group up to each of its rows, from its row number ``fewest`` on. ``bounds``: of the
     groups' rows, ``begins``: of their ranges."""
 
@@ -182,26 +182,26 @@ class RangeBounds:
         return self.both[1]
 
     @lazy
-    def adjoining(self) -> int | None:
-        """How many rows the first range has, if each range ends one row behind the range before it and has as many
-        rows, or all. Otherwise None."""
+    def row_by_row(self) -> int | None:
+        """How many rows the first range has, if each other range ends one row after the range before it. Otherwise
+        None."""
         if self.grows is None:
             return int(self.last[0] - self.first[0]) if self.step == 1 else None
         rows, more = self.grows
         return rows if more == 1 and rows + self.size - 1 == self.top else None
 
-    def at_first(self, column: Ints, out: Ints) -> None:
+    def at_first(self, column: Array, out: Array) -> None:
         """A column of rows at the first row of each range."""
         if self.grows is not None:
             out[:] = column[0]
-        elif self.adjoining is not None:
+        elif self.row_by_row is not None:
             out[:] = column[: self.size]
         else:
             column.take(self.first, out=out, mode="clip")  # otherwise numpy copies once more
 
-    def at_last(self, column: Ints, out: Ints) -> None:
+    def at_last(self, column: Array, out: Array) -> None:
         """A column of rows at the last row of each range."""
-        rows = self.adjoining
+        rows = self.row_by_row
         if rows is not None:
             out[:] = column[rows - 1 :][: self.size]
         else:
@@ -254,7 +254,10 @@ class Column:
         return False
 
     def fewer(self, least: int, ranges: RangeBounds) -> Mask | None:
-        """Which ranges have fewer than ``least`` values; None if none of them."""
+        """Which ranges have fewer than ``least`` values, or return a null; None if none of them."""
+        if self.lane.kind == kinds.ARG:
+            valid = self.returns(ranges)
+            return None if valid is None else valid == 0
         if least == 0 or (least == 1 and self.always(ranges)):
             return None
         fewer: Mask = self.counted(ranges) < least
@@ -296,12 +299,12 @@ class Column:
         raise NotImplementedError
 
     def edge(self, ranges: RangeBounds, out: Ints, as_float: bool = False) -> None:
-        """The word of the first or last row that counts; that of any row for a range without such rows. ``as_float``:
-        the float of which the word is the key."""
+        """The word of the first or last row that counts; that of any row for a range without such rows. Of an ``ARG``
+        lane: what is returned of the first row. ``as_float``: the float of which the word is the key."""
         raise NotImplementedError
 
-    def first(self, ranges: RangeBounds, words: Ints) -> None:
-        """What is returned of the first row, and whether it is no null, as the last two words of these."""
+    def returns(self, ranges: RangeBounds) -> Bytes | None:
+        """Of an ``ARG`` lane: whether what is returned of the first row is no null. None: none is."""
         raise NotImplementedError
 
     def partials(self, ranges: RangeBounds) -> Ints:
@@ -318,7 +321,9 @@ class Column:
         elif kind in EDGES:
             self.edge(ranges, words[4])
         elif kind == kinds.ARG:
-            self.first(ranges, words)
+            valid = self.returns(ranges)
+            self.edge(ranges, words[5])
+            words[6] = 1 if valid is None else valid
         if kind in EXTREMES:
             for word in self.words & {len(words) - 2, len(words) - 1}:
                 self.extreme(word, ranges, words[word], False)
@@ -329,7 +334,7 @@ class Column:
         ``as_float``: the word is the key of a float."""
         if word == 0:
             self.counts(ranges, out)
-        elif self.lane.kind in EDGES:
+        elif self.lane.kind in EDGES or self.lane.kind == kinds.ARG:
             self.edge(ranges, out, as_float)
         elif self.lane.kind == kinds.MOMENTS:
             squares = self.squares(ranges)
@@ -381,7 +386,7 @@ class RangePartials:
         for piece, ranges in self._pieces():
             if not sure and not all(self.columns[number.lane].fits(number.word, ranges) for number in wanted.each):
                 return None
-            for place, ((at, word, type, least), out) in enumerate(zip(wanted.each, found, strict=True)):
+            for place, ((at, word, type, least, _), out) in enumerate(zip(wanted.each, found, strict=True)):
                 as_float = wanted.types[place] == FLOAT64
                 into = out[piece] if type.itemsize == 8 else np.empty(ranges.size, np.int64)
                 self.columns[at].number(word, least, as_float, ranges, into)

@@ -278,7 +278,8 @@ def _loses_digits(column: pa.Array) -> bool:
 
 
 def _in_arrays(value: Any) -> Any:
-    """A value of a list or struct as pandas has it: lists are arrays, here of Python's integers and None."""
+    """A value of a list or struct as pandas has it: lists are arrays, here of Python's own values and None, times among
+    them as timestamps."""
     if isinstance(value, dict):
         return {name: _in_arrays(part) for name, part in value.items()}
     if not isinstance(value, list):

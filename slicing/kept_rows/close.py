@@ -9,7 +9,7 @@ import numpy as np
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
 from slicing.closing.over_rows import over_rows
-from slicing.closing.spans import Known, LastRows, Recent, Steady
+from slicing.closing.spans import Known, LastOfGroups, Recent, Steady
 from slicing.columns.arrow_out import room
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike
@@ -93,6 +93,7 @@ def closing_windows(plan: Plan, window: BoundRows, view: View, after: int, until
         steady = window.steady(view)
         if steady is not None:
             return _at_steady_rows(plan, window, view, steady, after, until)
+        # only attach asks for windows without ranks and in any order; then all rows come at once
         begins = None if plan.policy.ranks or plan.policy.ordered else window.at_each(view)
         if begins is not None and view.over.all() and view.time.min() >= after:
             return _at_each_row(plan, window, view, begins)
@@ -140,7 +141,7 @@ def _at_each_row(plan: Plan, window: BoundRowCount, view: View, begins: Ints) ->
     start, end = room(size), room(size)
     shape = np.int64(window.n), np.int64(window.fewest)
     last_rows_times(view.bounds, begins, read_only(view.time), *shape, start, end)
-    spans = LastRows(view.bounds, begins, window.n, window.fewest)
+    spans = LastOfGroups(view.bounds, begins, window.n, window.fewest)
     code = np.repeat(view.code, np.diff(begins))
     return [Answers(alike(window.number, size), start, end, code, over_rows(plan, rows.rows, spans))]
 

@@ -26,7 +26,7 @@ class Policy:
     on_full: str = "error"  # beyond max_bytes: the push is refused, or "late": its rows are late
     lent: bool = False  # nobody writes into the memory of rows before all results are made
     ranks: bool = True  # False: nobody reads the ranks of `rows` windows, which may be null
-    starts: bool = True  # False: nobody reads where windows start, which may be where they end
+    starts: bool = True  # False: nobody reads where windows start (attach does not), which may be where they end
     accounts: bool = True  # outputs have stats and held counts; False: only windows are wanted
 
     # rows into cells

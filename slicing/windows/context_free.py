@@ -64,7 +64,8 @@ class ContextFreeWindow:
 
 
 class BoundUser(Bound):
-    """A user's ``ContextFreeWindow``. It is called at the end of each distinct slice, and at a few rows to compare."""
+    """A user's ``ContextFreeWindow``. It is called at the end of each distinct slice, at a few rows to compare, and at
+    the watermark if an older row is in time for another window."""
 
     irregular = True
     gapless = False
@@ -198,7 +199,7 @@ class BoundUser(Bound):
         old = edges <= h
         if old.any():  # an edge up to h lives if it is in a window that ends later: one that holds h
             first = min((start for start, _ in self._containing([h])[0]), default=h + 1)
-            edges[old] = self._next_edge(np.maximum(times[old], first - 1))
+            edges[old] = self._next_edge(np.maximum(times[old], max(first - 1, BEGIN)))
         return edges
 
     def _of_slices(self, ends: Ints) -> list[_Windows]:

@@ -495,3 +495,5 @@ def test_explain_without_a_schema_says_that_it_has_guessed():
     with pytest.raises(TypeError, match=said):
         sl.explain(spec)
     assert sl.explain(spec, pa.schema({"t": pa.int64(), "v": pa.int64()}))["combine"]
+    with pytest.raises(ValueError, match=r"combine must be .*; got 'any'$"):
+        sl.explain(spec, combine="any")

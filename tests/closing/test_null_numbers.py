@@ -162,3 +162,32 @@ def test_deviations_beside_a_large_mean_keep_their_digits() -> None:
     assert found[:999] == [None] * 999
     for at in (999, 1500, 2500, 4999):
         assert found[at] == pytest.approx(off[at - 999 : at + 1].std(ddof=1), rel=1e-12)
+
+
+@pytest.mark.parametrize("keys", [0, 3, 4000])
+@pytest.mark.parametrize("type", [pa.float64(), pa.int16(), pa.timestamp("us")], ids=str)
+def test_nulls_that_are_returned_of_the_largest_rows(type: pa.DataType, keys: int, written: list[bool]) -> None:
+    rng = np.random.default_rng(keys)
+    given = pa.array(rng.integers(-99, 99, ROWS), mask=rng.random(ROWS) < 0.4)
+    by = pa.array(rng.integers(0, max(keys, 1), ROWS))
+    largest = pa.array(rng.permutation(ROWS) + 2**61, mask=rng.random(ROWS) < 0.3)
+    data = rows_of(pa.int64(), keys).append_column("x", given.cast(type)).append_column("k", by)
+    data = data.append_column("by", largest)
+    windows = {"w": sl.tumbling("90s"), "all": sl.whole()}
+    spec = sl.Spec("t", windows, {"a": sl.argmax("by", "x"), "n": sl.count()}, by=["k"] if keys else [])
+    found = sl.aggregate(data, spec)
+    assert written and all(written)
+    times = data["t"].cast(pa.int64()).to_numpy()
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row, time in zip(data.to_pylist(), times.tolist(), strict=True):
+        key = (row["k"],) if keys else ()
+        groups.setdefault(("all", None, *key), []).append(row)
+        groups.setdefault(("w", time // (90 * STEP), *key), []).append(row)
+    for window, start, row in zip(
+        found["window"].to_pylist(), found["window_start"].cast(pa.int64()).to_pylist(), found.to_pylist(), strict=True
+    ):
+        own = groups.pop((window, None if window == "all" else start // (90 * STEP), *((row["k"],) if keys else ())))
+        known = [one for one in own if one["by"] is not None]
+        assert row["n"] == len(own)
+        assert row["a"] == (max(known, key=lambda one: one["by"])["x"] if known else None)
+    assert not groups

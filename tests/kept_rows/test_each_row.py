@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.closing.spans import LastRows
+from slicing.closing.spans import LastOfGroups
 from slicing.kernels.attach import BLOCK, ascends
 from slicing.query.policy import Policy
 
@@ -26,7 +26,7 @@ def test_ranges_are_the_last_rows_of_their_group(rows, fewest):
     bounds = np.cumsum([0, *sizes])
     begins = np.cumsum([0, *(max(size - fewest + 1, 0) for size in sizes)])
     wanted = [(max(low, end - rows), end) for low, high in pairwise(bounds) for end in range(low + fewest, high + 1)]
-    spans = LastRows(bounds, begins, rows, fewest)
+    spans = LastOfGroups(bounds, begins, rows, fewest)
     assert len(spans) == len(wanted)
     for at in range(len(spans)):
         for end in range(at + 1, len(spans) + 1):
@@ -149,6 +149,12 @@ def test_a_sum_that_does_not_fit_is_told_by_the_times_of_its_keys_rows():
     spec = sl.Spec("t", {"w": sl.rows(2, every=1)}, {"s": sl.sum("v")}, by="k")
     with pytest.raises(OverflowError, match=f"in window 'w' from {SINCE + 3} to {SINCE + 5}; use on_overflow"):
         sl.attach(table, spec, min_rows=1)
+
+
+def test_three_values_of_which_two_do_not_fit():
+    table = pa.table({"t": [SINCE, SINCE + 1, SINCE + 2], "v": [2**62, 2**62, 1]})
+    with pytest.raises(OverflowError, match="use on_overflow"):
+        sl.attach(table, sl.Spec("t", {"w": sl.rows(2, every=1)}, {"s": sl.sum("v")}), min_rows=1)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, BLOCK, BLOCK + 1, 3 * BLOCK])

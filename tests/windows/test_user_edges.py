@@ -196,3 +196,15 @@ def test_an_old_row_of_a_longer_window_asks_for_few_edges(beside: sl.Window, ori
             if end > since:
                 wanted[start] = wanted.get(start, 0) + 1
     assert got == wanted
+
+
+def test_old_rows_of_windows_without_a_start():
+    class Past(Tens):
+        def containing(self, time: int) -> Iterable[tuple[int, int]]:
+            return [(-(2**63), time // 10 * 10 + 10)]
+
+    op = sl.Operator(sl.Spec("t", {"s": Past(), "l": sl.tumbling(100_000)}, {"n": sl.count()}, watermark=sl.bounded(0)))
+    found = [op.push(pa.table({"t": [time]})).windows for time in (5, 996, 400, 25, 997, 1200)]
+    windows = pa.concat_tables([*found, op.flush().windows]).to_pylist()
+    assert [row["n"] for row in windows if row["window"] == "l"] == [6]
+    assert next(row["n"] for row in windows if row["window"] == "s") == 1
