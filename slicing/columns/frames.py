@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.columns.values import with_parts
+from slicing.columns.values import with_parts, without_runs
 from slicing.system.arguments import choice
 
 MANY_TEXTS = 1 << 14  # rows of a Polars frame from which on Arrow makes its texts faster
@@ -64,7 +64,7 @@ def _without_runs(table: pa.Table) -> pa.Table:
     """Run-end-encoded columns decoded: Polars has none, and pyarrow 24 reads their types wrongly for pandas."""
     for at, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
         if pa.types.is_run_end_encoded(type):
-            table = table.set_column(at, name, pc.run_end_decode(table.column(at)))
+            table = table.set_column(at, name, without_runs(table.column(at)))
     return table
 
 

@@ -6,10 +6,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
-from slicing.columns.values import cast, compared, plain, result_type
+from slicing.columns.values import cast, compared, plain, result_type, without_runs
 from slicing.system.lazy import lazy
 
 
@@ -143,7 +142,7 @@ def with_columns(batch: pa.RecordBatch, columns: Sequence[pa.Array]) -> pa.Recor
 def in_result_type(column: pa.Array) -> pa.Array:
     """The column in the type that it has in results."""
     if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
+        column = without_runs(column)
     type = result_type(column.type)
     if column.type != type and pa.types.is_dictionary(type):
         values = column.dictionary.cast(type.value_type)

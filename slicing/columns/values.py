@@ -96,7 +96,7 @@ def plain(column: pa.Array) -> pa.Array:
         values = column.dictionary.cast(storable(type.value_type))
         return pa.DictionaryArray.from_arrays(column.indices, values)
     if pa.types.is_run_end_encoded(type):
-        return plain(pc.run_end_decode(column))
+        return plain(without_runs(column))
     return column if storable(type) == type else cast(column, storable(type))
 
 
@@ -128,6 +128,17 @@ def _cast_by_parts(column: pa.Array, type: pa.DataType) -> pa.Array:
     return (pa.LargeListArray if large else pa.ListArray).from_arrays(ends, values, type=type, mask=null)
 
 
+def without_runs(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A run-end-encoded column decoded. Arrow 18 decodes no lists and structs, which are taken run by run."""
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array(list(map(without_runs, column.chunks)), column.type.value_type)
+    try:
+        return pc.run_end_decode(column)
+    except pa.ArrowNotImplementedError:
+        ends = as_numpy(column.run_ends).astype(np.int64).clip(column.offset, column.offset + len(column))
+        return column.values.take(array_of(np.arange(ends.size).repeat(np.diff(ends, prepend=column.offset))))
+
+
 def is_plain(type: pa.DataType) -> bool:
     """Whether a column of this type is kept without a change."""
     return storable(decoded(type)) == decoded(type)
@@ -139,7 +150,7 @@ def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
 
     def take(column: pa.Array) -> pa.Array:
         if pa.types.is_run_end_encoded(column.type):
-            return pc.run_end_encode(pc.run_end_decode(column).take(index), run_end_type=column.type.run_end_type)
+            return pc.run_end_encode(without_runs(column).take(index), run_end_type=column.type.run_end_type)
         try:
             return column.take(index)
         except pa.ArrowNotImplementedError:  # views, also inside of structs and lists
