@@ -85,7 +85,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
         raise ValueError("attach needs the rows' own times; got time=sl.processing_time()")
     if spec.idle is not None:
         raise ValueError(
-            f"attach takes no idle, which ends the windows of quiet keys in a stream; got idle={str(spec.idle)!r}: "
+            f"attach takes no idle, which ends the windows of quiet keys in a stream; got idle={shown(spec.idle)}: "
             "leave it out, or use a session"
         )
     if spec.op is not None:

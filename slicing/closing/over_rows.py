@@ -89,7 +89,8 @@ def of_columns(plan: Plan, rows: Rows, lanes: Sequence[Lane], spans: Spans) -> R
 def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...]:
     """Partials of ranges, combined from cells that are cut where any range begins or ends."""
     bottom, top = int(first.min()), int(last.max())
-    rows, first, last = rows.part(slice(bottom, top)), first - bottom, last - bottom
+    if top - bottom < len(rows):
+        rows, first, last = rows.part(slice(bottom, top)), first - bottom, last - bottom
     cuts, first, last = _cuts(first, last, len(rows))
     begin, end = cuts[:-1], cuts[1:]
     seen = None if _adjoin(first, last) else _seen(first, last, cuts.size)

@@ -15,6 +15,7 @@ from slicing.columns.order import inverse
 from slicing.query.spec import Spec
 from slicing.system.arguments import choice
 from slicing.system.arrays import NONE
+from slicing.times.durations import shown
 from slicing.windows.builtin import Window
 from slicing.windows.rows.marked import Frame, Punctuation
 from slicing.windows.rows.per_row import PerRow
@@ -34,7 +35,7 @@ def check_layout(layout: object, spec: Spec) -> bool:
             "layout='wide' has one row a key and window end, and triggers and emit='parts' several; use layout='long'"
         )
     if spec.idle is not None:
-        raise ValueError(f"layout='wide' takes no idle, which may end a window twice; got idle={str(spec.idle)!r}")
+        raise ValueError(f"layout='wide' takes no idle, which may end a window twice; got idle={shown(spec.idle)}")
     for name, window in spec.windows.items():
         if isinstance(window, PerRow | RowCount | Frame | Punctuation) or not isinstance(window, Window):
             raise ValueError(
@@ -65,14 +66,14 @@ def widened(table: pa.Table, spec: Spec) -> pa.Table:
         at[place[rows]] = rows  # revisions are in order, so the last one stays
         index = array_of(at, at < 0)
         found += [some_of(table[name], index) for name in names]
-    shown = [*named, *(name for names in _names(spec).values() for name in names.values())]
-    return pa.Table.from_arrays(found, names=shown)
+    columns = [*named, *(name for names in _names(spec).values() for name in names.values())]
+    return pa.Table.from_arrays(found, names=columns)
 
 
 def _names(spec: Spec) -> dict[str, dict[str, str]]:
     """For each window the columns of a long table and their new names. Refuses names that are taken."""
-    shown = [*spec.aggs, *(["revision"] if spec.emit == "updates" else [])]
-    names = {window: {column: f"{column}_{window}" for column in shown} for window in spec.windows}
+    results = [*spec.aggs, *(["revision"] if spec.emit == "updates" else [])]
+    names = {window: {column: f"{column}_{window}" for column in results} for window in spec.windows}
     seen = {"window_end": "the window's end", **dict.fromkeys(spec.by, "a key column")}
     for window, columns in names.items():
         for column, name in columns.items():

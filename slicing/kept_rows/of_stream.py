@@ -47,11 +47,13 @@ class Axis:
 
     @staticmethod
     def of(plan: Plan, marks: str | None, windows: dict[int, OnAxis]) -> Axis:
-        like = plan.alike(f"axis of {marks!r}", lambda: _lying(plan, windows))
-        along = like.another(like.spec, plan.policy)
         partial = np.array([windows[number].partial for number in sorted(windows)])
         steps = tuple({w.every for w in windows.values()})
-        return Axis(marks, along, np.array(sorted(windows), np.int64), partial, steps)
+        return Axis(marks, _lying(plan, windows), np.array(sorted(windows), np.int64), partial, steps)
+
+    def another(self, plan: Plan) -> Axis:
+        """A copy of this axis for an operator of its own."""
+        return but(self, plan=self.plan.another(self.plan.spec, plan.policy))
 
     @lazy
     def shortest(self) -> int:
@@ -76,10 +78,14 @@ def _lying(plan: Plan, windows: dict[int, OnAxis]) -> Plan:
 
 def axes(plan: Plan) -> tuple[Axis, ...]:
     """The axes of the windows of the whole stream."""
-    found: tuple[Axis, ...] = plan.once("axes", lambda: _axes(plan))
+    found: tuple[Axis, ...] = plan.once("axes", lambda: _another(plan))
     for axis in found:
         axis.plan.policy = plan.policy
     return found
+
+
+def _another(plan: Plan) -> tuple[Axis, ...]:
+    return tuple(axis.another(plan) for axis in plan.alike("axes", lambda: _axes(plan)))
 
 
 def _axes(plan: Plan) -> tuple[Axis, ...]:
@@ -113,7 +119,7 @@ class Stream:
         now = but(now, closed=closed)
         store, until = now.store, FOREVER if flush and axis.partial.any() else closed
         if not len(store) or not plan.edges.any_between(self.closed, until):
-            return but(now, store=store.settled()), Answers.none(plan)
+            return but(now, store=store.settled(), since=now.since.copy()), Answers.none(plan)
         closing = Closing(plan, store, keys, max(self.closed, axis.shortest - 1), until)
         answers = answer(closing)
         if len(answers):
@@ -156,7 +162,8 @@ class Stream:
         cells = reduce_rows(placed)
         if not axis.plan.gapless:
             cells = cells.take(axis.plan.edges.covers(cells.end))
-        at, since = np.append(self.at, at), np.append(self.since, since)
+        if self.at.size:
+            at, since = np.append(self.at, at), np.append(self.since, since)
         return Stream(self.store.going_on(cells), reached, self.closed, at, since, int(rows.time[-1]))
 
     def _cut(self, plan: Plan, rows: Rows) -> Rows:
@@ -165,7 +172,9 @@ class Stream:
         edges = plan.edges.between(first, first + size - 1, rows.time, plan.grid, size)
         placed = but(rows, plan=plan)
         placed.__dict__["span"] = first, first + size - 1, True
-        placed.__dict__["cuts"] = edges, np.append(0, np.minimum(edges - first, size))
+        cuts = np.zeros(edges.size + 1, np.int64)
+        np.subtract(edges, first, cuts[1:])
+        placed.__dict__["cuts"] = edges, np.minimum(cuts, size, out=cuts)
         return placed
 
     def _counted(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, int]:

@@ -113,6 +113,7 @@ def joined(runs: Sequence[Rows]) -> Rows:
         renumbered=renumbered or (arrival is None and not first.plan.knows_rows),
         ranks={name: np.concatenate([run.ranks[name] for run in runs]) for name in first.ranks},
         stamps={number: np.concatenate([run.stamps[number] for run in runs]) for number in first.stamps},
+        no_nulls=frozenset.intersection(*(run.no_nulls for run in runs)),
     )
 
 
@@ -200,5 +201,5 @@ def replanned(runs: Iterable[Rows], plan: Plan, stamps: Sequence[int]) -> tuple[
         columns = {name: run.columns.get(name, nulls[name]) for name in plan.row_columns}
         ranks = {name: run.ranks.get(name, np.zeros(size, np.int64)) for name in plan.ranked}
         known_stamps = {n: run.stamps.get(n, np.full(size, UNCOUNTED)) for n in stamps}
-        found.append(but(run, plan=plan, columns=columns, ranks=ranks, stamps=known_stamps))
+        found.append(but(run, plan=plan, columns=columns, ranks=ranks, stamps=known_stamps, no_nulls=frozenset()))
     return tuple(found)

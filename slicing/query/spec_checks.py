@@ -10,7 +10,7 @@ from slicing.aggregates.changelog import refusal
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.triggers import AfterCount, AfterShare, ByHand, Trigger
 from slicing.query.watermark import Punctuated, Watermark
-from slicing.times.durations import Span, check_alike
+from slicing.times.durations import Span, check_alike, shown
 from slicing.windows.builtin import Calendar, Cumulate, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
@@ -122,19 +122,25 @@ def _check_spans(spec: Query) -> None:
 
 
 def _check_emit(spec: Query) -> None:
-    """Raise for windows, and for ``idle``, whose results late rows cannot correct."""
+    """Raise for windows, and for ``idle``, whose results late rows cannot correct; and for parts of full windows."""
+    if spec.emit == "parts":
+        for name in (name for name, window in spec.windows.items() if getattr(window, "full", False)):
+            raise ValueError(
+                f"windows[{name!r}] has full=True, and emit='parts' gives each row in a part, also where the data does "
+                "not cover the window; use emit='final'"
+            )
     if not spec.revises:
         return
     sessions = [name for name, w in spec.windows.items() if isinstance(w, Session)]
     if spec.emit in ("updates", "parts") and sessions:
         raise ValueError(
-            f"emit={spec.emit!r} with allowed_lateness={str(spec.allowed_lateness)!r} cannot say which session "
+            f"emit={spec.emit!r} with allowed_lateness={shown(spec.allowed_lateness)} cannot say which session "
             f"windows[{sessions[0]!r}] a late row changed; use emit='final' or emit='changes'"
         )
     of_rows = [name for name, w in spec.windows.items() if isinstance(w, RowWindow)]
     if spec.emit in ("updates", "parts") and of_rows:
         raise ValueError(
-            f"emit={spec.emit!r} with allowed_lateness={str(spec.allowed_lateness)!r} cannot say which window of "
+            f"emit={spec.emit!r} with allowed_lateness={shown(spec.allowed_lateness)} cannot say which window of "
             f"windows[{of_rows[0]!r}] a late row changed, for it moves their bounds; use emit='final' or "
             "emit='changes'"
         )
@@ -146,7 +152,7 @@ def _check_emit(spec: Query) -> None:
         )
     if spec.idle is not None:
         raise ValueError(
-            f"idle={str(spec.idle)!r} ends a key for good, which needs emit='final' when allowed_lateness is not "
+            f"idle={shown(spec.idle)} ends a key for good, which needs emit='final' when allowed_lateness is not "
             f"0; got emit={spec.emit!r}"
         )
 
@@ -158,17 +164,17 @@ def _check_idle(spec: Query) -> None:
     for name, window in spec.windows.items():
         if getattr(window, "full", False):
             raise ValueError(
-                f"windows[{name!r}] has full=True, and idle={str(spec.idle)!r} ends windows before the data covers "
+                f"windows[{name!r}] has full=True, and idle={shown(spec.idle)} ends windows before the data covers "
                 "them; use one of the two"
             )
         if isinstance(window, RowWindow) and window.by_arrival:
             raise ValueError(
                 f"windows[{name!r}] ranks rows by arrival, but whether a key was quiet for "
-                f"idle={str(spec.idle)!r} shows only when the watermark has passed; use order='time' or no idle"
+                f"idle={shown(spec.idle)} shows only when the watermark has passed; use order='time' or no idle"
             )
         if isinstance(window, RowWindow) and window.whole_stream and spec.by:
             raise ValueError(
-                f"windows[{name!r}] has per_key=False, and idle={str(spec.idle)!r} ends single keys; use "
+                f"windows[{name!r}] has per_key=False, and idle={shown(spec.idle)} ends single keys; use "
                 "per_key=True or no idle"
             )
 
@@ -184,7 +190,7 @@ def _check_triggers(spec: Query) -> None:
         )
     if spec.idle is not None:
         raise ValueError(
-            f"idle={str(spec.idle)!r} ends the windows of a quiet key, and trigger= takes none of these; use one "
+            f"idle={shown(spec.idle)} ends the windows of a quiet key, and trigger= takes none of these; use one "
             "of the two"
         )
     for name, trigger in spec.triggers().items():
@@ -240,11 +246,11 @@ def _check_op(spec: Query) -> None:
         )
     if spec.idle is not None:
         raise ValueError(
-            f"idle={str(spec.idle)!r} ends a key for good, and op={spec.op!r} takes rows back; use one of the two"
+            f"idle={shown(spec.idle)} ends a key for good, and op={spec.op!r} takes rows back; use one of the two"
         )
     if (spec.allowed_lateness != 0 or spec.trigger is not None) and spec.emit != "changes":
         late = spec.allowed_lateness != 0
-        given = f"allowed_lateness={str(spec.allowed_lateness)!r}" if late else f"trigger={spec.trigger!r}"
+        given = f"allowed_lateness={shown(spec.allowed_lateness)}" if late else f"trigger={spec.trigger!r}"
         raise ValueError(
             f"emit={spec.emit!r} cannot take back a window that lost its last row: op={spec.op!r} with {given} "
             "needs emit='changes'"

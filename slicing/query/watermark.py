@@ -260,8 +260,8 @@ def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
     most = parse_span(at_most_ahead, "bounded's at_most_ahead", positive=True)
     if isinstance(delay, Duration) != isinstance(most, Duration) and delay != 0:
         raise TypeError(
-            f"bounded's delay and at_most_ahead must both be durations or both be whole numbers; got {str(delay)!r} "
-            f"and {str(most)!r}"
+            f"bounded's delay and at_most_ahead must both be durations or both be whole numbers; got {shown(delay)} "
+            f"and {shown(most)}"
         )
     if delay != 0 and amount(most) < amount(delay):
         raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
@@ -30,6 +30,26 @@ ALL_VALID: Bytes = np.empty(0, np.uint8)
 _NONE: Ints = np.empty(0, np.int64)
 
 
+class Taken(Mapping[str, pa.Array]):
+    """Some rows of columns. Each column is taken when it is first read: of text often only the ranks are read."""
+
+    def __init__(self, columns: Mapping[str, pa.Array], index: Ints) -> None:
+        self._found: dict[str, tuple[pa.Array, Ints | None]] = {n: (column, index) for n, column in columns.items()}
+
+    def __getitem__(self, name: str) -> pa.Array:
+        column, index = self._found[name]
+        if index is not None:
+            column = rows_of(column, index)
+            self._found[name] = column, None
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 @dataclass(eq=False)
 class Rows:
     """Rows of one batch, ready for kernels: times, key codes and columns as arrays."""
@@ -45,6 +65,7 @@ class Rows:
     stamps: Mapping[int, Ints] = field(default_factory=dict)  # counts at arrival, for windows of kept rows
     instant: Ints | None = None  # the times of the rows, if ``time`` is their place in the stream
     renumbered: bool = False  # whether arrivals were numbered again, so that they only order rows
+    no_nulls: frozenset[str] = frozenset()  # columns that are known to have none, without a look at them
 
     def __len__(self) -> int:
         return self.time.size
@@ -197,7 +218,8 @@ class Rows:
         one after the other."""
         return but(
             self,
-            columns={name: rows_of(column, index) for name, column in self.columns.items()},
+            columns=Taken(self.columns, index),
+            no_nulls=frozenset(name for name in self.ranks if self.valid(name, None) is ALL_VALID),
             time=gathered(self.time, index) if time is None else time,
             code=None if self.code is None else self.code.take(index),
             arrival=self._arrivals(index) if arrival is None else arrival,
@@ -255,9 +277,10 @@ class Rows:
 
     def valid(self, column: str | None, flag: str | None) -> Bytes:
         """A byte per row: whether the value is not null and the flag is set. Empty: all rows count."""
-        values = None if column is None else self.columns[column]
-        if flag is None and (values is None or not (values.null_count or isinstance(values, pa.DictionaryArray))):
-            return ALL_VALID
+        if flag is None:
+            values = None if column is None or column in self.no_nulls else self.columns[column]
+            if values is None or not (values.null_count or isinstance(values, pa.DictionaryArray)):
+                return ALL_VALID
         known = self._valid.get((column, flag))
         if known is None:
             masks = [] if column is None else _not_null(self.columns[column])

@@ -24,6 +24,7 @@ from slicing.output import Output, tables_of
 from slicing.query.spec import Spec
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.arrays import Codes, Ints, Mask
+from slicing.times.durations import shown
 
 
 @says_arguments
@@ -155,7 +156,7 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
         raise ValueError("latest keeps the last result of each window, and those of emit='parts' add up: use sl.rollup")
     if spec.idle is not None:
         raise ValueError(
-            f"latest keeps one result of each window, and idle={str(spec.idle)!r} may end a window twice: leave it out"
+            f"latest keeps one result of each window, and idle={shown(spec.idle)} may end a window twice: leave it out"
         )
     kind = check_returns(returns, results)
     table = _together(results)

@@ -409,7 +409,7 @@ def _reduced(offset: Span, step: Span) -> Span:
 def _same_kind(size: Span, every: Span) -> None:
     if isinstance(size, Duration) != isinstance(every, Duration):
         raise TypeError(
-            f"size and every must both be durations or both be whole numbers; got {str(size)!r} and {str(every)!r}"
+            f"size and every must both be durations or both be whole numbers; got {shown(size)} and {shown(every)}"
         )
 
 

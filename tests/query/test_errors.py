@@ -124,7 +124,7 @@ WHEN_BUILT = {
         "once; use emit='updates', 'changes' or 'parts'"
     ),
     "spec(emit='parts', idle=9, trigger=sl.each_push())": (
-        "ValueError: idle='9' ends the windows of a quiet key, and trigger= takes none of these; use one of the two"
+        "ValueError: idle=9 ends the windows of a quiet key, and trigger= takes none of these; use one of the two"
     ),
     "spec(windows={'r': sl.rows(5)}, emit='parts', trigger=sl.each_push())": (
         "ValueError: windows['r'], sl.rows(5, every=5), cannot have sl.each_push(): rows decide where it ends; give "
@@ -275,15 +275,15 @@ WHEN_BUILT = {
         "ValueError: spans must be all durations ... got allowed_lateness='1s' and windows['r']: range=5"
     ),
     "spec(windows={'r': sl.rows(5)}, allowed_lateness=3, emit='updates')": (
-        "ValueError: emit='updates' with allowed_lateness='3' cannot say which window of windows['r'] a late row "
+        "ValueError: emit='updates' with allowed_lateness=3 cannot say which window of windows['r'] a late row "
         "changed, for it moves their bounds; use emit='final' or emit='changes'"
     ),
     "spec(windows={'r': sl.rows(5, order='arrival')}, idle=9)": (
-        "ValueError: windows['r'] ranks rows by arrival, but whether a key was quiet for idle='9' shows only when the "
+        "ValueError: windows['r'] ranks rows by arrival, but whether a key was quiet for idle=9 shows only when the "
         "watermark has passed; use order='time' or no idle"
     ),
     "spec(windows={'p': sl.punctuation('flag', per_key=False)}, by=['k'], idle=9)": (
-        "ValueError: windows['p'] has per_key=False, and idle='9' ends single keys; use per_key=True or no idle"
+        "ValueError: windows['p'] has per_key=False, and idle=9 ends single keys; use per_key=True or no idle"
     ),
     "spec(windows={'d': sl.calendar('1d')}, idle=5)": (
         "ValueError: spans must be all durations (for a time column) or all whole numbers (for an integer "
@@ -294,7 +294,7 @@ WHEN_BUILT = {
         "column); got time=sl.processing_time() and windows['w']: size=10"
     ),
     "spec(windows={'v': sl.session(9)}, emit='updates', allowed_lateness=5)": (
-        "ValueError: emit='updates' with allowed_lateness='5' cannot say which session windows['v'] a late "
+        "ValueError: emit='updates' with allowed_lateness=5 cannot say which session windows['v'] a late "
         "row changed; use emit='final' or emit='changes'"
     ),
     "spec(windows={'v': sl.tumbling(9, fill=True)}, emit='changes', allowed_lateness=5)": (
@@ -302,7 +302,7 @@ WHEN_BUILT = {
         "got emit='changes'"
     ),
     "spec(idle=9, emit='updates', allowed_lateness=5)": (
-        "ValueError: idle='9' ends a key for good, which needs emit='final' when allowed_lateness is not 0; "
+        "ValueError: idle=9 ends a key for good, which needs emit='final' when allowed_lateness is not 0; "
         "got emit='updates'"
     ),
     "sl.processing_time(clock=5)": "TypeError: clock must be a function that gives microseconds since 1970; got 5",
@@ -332,12 +332,12 @@ WHEN_BUILT = {
     "sl.tumbling(10, fill=1)": "TypeError: fill must be True or False; got 1",
     "sl.sliding('1m', every=0)": "ValueError: every must be a positive duration ... whole number; got 0",
     "sl.sliding('1m', every=5)": (
-        "TypeError: size and every must both be durations or both be whole numbers; got '1m' and '5'"
+        "TypeError: size and every must both be durations or both be whole numbers; got '1m' and 5"
     ),
     "sl.sliding(5, 5, fill=None)": "TypeError: fill must be True or False; got None",
     "sl.cumulate('10s', '3s')": "ValueError: cumulate's size must be a whole multiple of every; got size=10s, every=3s",
     "sl.cumulate(10, '3s')": (
-        "TypeError: size and every must both be durations or both be whole numbers; got '10' and '3s'"
+        "TypeError: size and every must both be durations or both be whole numbers; got 10 and '3s'"
     ),
     "sl.cumulate(10, -5)": "ValueError: every must be a positive duration ... whole number; got -5",
     "sl.landmark(0)": "ValueError: every must be a positive duration ... whole number; got 0",

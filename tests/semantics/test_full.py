@@ -133,6 +133,10 @@ def test_what_is_refused() -> None:
         ValueError, match=r"windows\['w'\] has full=True, which needs emit='final' when allowed_lateness"
     ):
         sl.Spec("t", {"w": sl.tumbling(5, full=True)}, N, allowed_lateness=5, emit="updates")
+    with pytest.raises(ValueError, match=r"windows\['w'\] has full=True, and emit='parts' gives each row in a part"):
+        sl.Spec("t", {"w": sl.tumbling(5, full=True)}, N, emit="parts")
+    with pytest.raises(ValueError, match=r"windows\['w'\] has full=True, and idle=4 ends windows before"):
+        sl.Spec("t", {"w": sl.tumbling(5, full=True)}, N, idle=4)
     with pytest.raises(TypeError, match="full must be True or False; got 1"):
         sl.sliding(5, 5, full=1)
     assert repr(sl.sliding("1h", "5m", full=True)) == "sl.sliding('1h', every='5m', full=True)"

@@ -99,7 +99,7 @@ REFUSED = {
     "dict(emit='changes')": (
         "layout='wide' has one row a key and window end, and emit='changes' two; use emit='updates'"
     ),
-    "dict(idle=5)": "layout='wide' takes no idle, which may end a window twice; got idle='5'",
+    "dict(idle=5)": "layout='wide' takes no idle, which may end a window twice; got idle=5",
     "dict(by=['n_w'])": (
         "layout='wide': the column 'n_w' of 'n' and windows['w'] is already a key column; choose another name"
     ),
