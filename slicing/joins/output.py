@@ -17,7 +17,8 @@ class JoinOutput:
     Attributes
     ----------
     rows : pyarrow.Table
-        Pairs, and rows without a partner if the kind of the join emits them.
+        Pairs, and rows without a partner if the kind of the join emits them. The columns of a side are missing until
+        its first push, unless ``JoinSpec(schemas=)`` gives them.
     late_left, late_right : pyarrow.Table
         Late rows: the columns that were pushed, and ``reason`` (``"late"`` or ``"null time"``).
     stats : Stats

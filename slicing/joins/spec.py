@@ -68,7 +68,8 @@ class JoinSpec(SpecOfTwo):
     on_null_time : str
         ``"error"``: a null time raises. ``"late"``: rows without a time are returned as late rows.
     schemas : (pyarrow.Schema, pyarrow.Schema), optional
-        The columns of both sides, if they should be known before the first rows.
+        The columns of both sides, if they should be known before the first rows. Without them, the rows of a
+        :class:`JoinOperator` have no columns of a side that has not had a row yet.
 
     Examples
     --------

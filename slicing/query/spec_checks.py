@@ -122,13 +122,7 @@ def _check_spans(spec: Query) -> None:
 
 
 def _check_emit(spec: Query) -> None:
-    """Raise for windows, and for ``idle``, whose results late rows cannot correct; and for parts of full windows."""
-    if spec.emit == "parts":
-        for name in (name for name, window in spec.windows.items() if getattr(window, "full", False)):
-            raise ValueError(
-                f"windows[{name!r}] has full=True, and emit='parts' gives each row in a part, also where the data does "
-                "not cover the window; use emit='final'"
-            )
+    """Raise for windows, and for ``idle``, whose results late rows cannot correct."""
     if not spec.revises:
         return
     sessions = [name for name, w in spec.windows.items() if isinstance(w, Session)]

@@ -26,7 +26,7 @@ from slicing.lifecycle.state import State
 from slicing.stages.collect import Arrivals
 from slicing.storage.session_store import SessionStore, store_for
 from slicing.storage.store import Store
-from slicing.system.arrays import Ints
+from slicing.system.arrays import Ints, Mask
 from slicing.triggers import early, fired
 from slicing.windows.bounds import BEGIN, END, FOREVER
 
@@ -87,10 +87,9 @@ def close(
             again, mark = Answers.all_of(state.plan, [again, gone]), np.append(mark, np.zeros(len(gone), np.int64))
             change = change._replace(revised=(again, mark))
     if plan.early.paned:
-        panes = [*change.panes, *early.at_rows(state, reached, flush)]
+        panes = early.at_rows(state, reached, flush)
         if _may_close(state, after, until, flush):
             panes += early.close(state, reached, after, until, flush)
-        change = change._replace(panes=panes)
     else:
         others = None
         if plan.session_gaps and not (flush or plan.fill or state.watermark is None):
@@ -104,6 +103,8 @@ def close(
             state.store = others.with_older_runs(state.store)
     if not flush:
         state.watermark = reached
+    if plan.early.paned:
+        change = change._replace(panes=[*change.panes, *(pane_in_full(state, pane) for pane in panes)])
     return in_full(state, parts) if plan.full else parts, change
 
 
@@ -128,12 +129,27 @@ def moved(state: State, reached: int | None, at_push: bool = True) -> tuple[list
 
 def in_full(state: State, answers: list[Answers]) -> list[Answers]:
     """Drop windows with ``full=True`` that the data does not cover."""
-    if not state.plan.full or state.newest is None:
+    if not state.plan.full:
         return answers
-    begun, until = END if state.oldest is None else state.oldest, state.newest + state.plan.measure.least
-    until = until if state.watermark is None else max(until, state.watermark)
-    cut = [((a.start < begun) | (a.end > until)) & np.isin(a.window, state.plan.full) for a in answers]
-    return [some.take(~gone) if gone.any() else some for some, gone in zip(answers, cut, strict=True)]
+    held = [_covered(state, some) for some in answers]
+    return [some if mask.all() else some.take(mask) for some, mask in zip(answers, held, strict=True)]
+
+
+def pane_in_full(state: State, pane: Panes) -> Panes:
+    """As ``in_full``. No trigger reports such a window, so each is in one pane."""
+    if not state.plan.full:
+        return pane
+    held = _covered(state, pane.answers)
+    return Panes(pane.answers.take(held), pane.order[held], pane.timing[held])
+
+
+def _covered(state: State, answers: Answers) -> Mask:
+    """Whether the data covers each window, or the window need not be covered."""
+    begun = END if state.oldest is None else state.oldest
+    ends = [] if state.newest is None else [state.newest + state.plan.measure.least]
+    until = max([*ends, *([] if state.watermark is None else [state.watermark])], default=END)
+    covered: Mask = (answers.start >= begun) & (answers.end <= until)
+    return covered | ~np.isin(answers.window, state.plan.full)
 
 
 def fire(state: State, change: Changed, at_push: bool) -> Changed:

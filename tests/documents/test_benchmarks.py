@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import os
 import re
 import subprocess
@@ -32,11 +31,12 @@ def modules() -> list[ModuleType]:
 
 
 def arguments(suite: type) -> list[tuple]:
-    """asv takes a list of values, or a list of them for each argument."""
+    """Arguments so that each value of each argument occurs. asv takes a list of values, or a list for each argument."""
     params = getattr(suite, "params", [])
     if params and not isinstance(params[0], list | tuple):
         params = [params]
-    return list(itertools.product(*params))
+    most = max(map(len, params), default=1)
+    return [tuple(values[turn % len(values)] for values in params) for turn in range(most)]
 
 
 def suites() -> Iterator[pytest.param]:

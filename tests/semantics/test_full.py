@@ -133,8 +133,6 @@ def test_what_is_refused() -> None:
         ValueError, match=r"windows\['w'\] has full=True, which needs emit='final' when allowed_lateness"
     ):
         sl.Spec("t", {"w": sl.tumbling(5, full=True)}, N, allowed_lateness=5, emit="updates")
-    with pytest.raises(ValueError, match=r"windows\['w'\] has full=True, and emit='parts' gives each row in a part"):
-        sl.Spec("t", {"w": sl.tumbling(5, full=True)}, N, emit="parts")
     with pytest.raises(ValueError, match=r"windows\['w'\] has full=True, and idle=4 ends windows before"):
         sl.Spec("t", {"w": sl.tumbling(5, full=True)}, N, idle=4)
     with pytest.raises(TypeError, match="full must be True or False; got 1"):
@@ -163,3 +161,21 @@ def test_explain_says_on_which_day_weeks_begin(window: object, said: str | None)
     assert ("begins on" in told) == (said is not None)
     assert said is None or said in told
     assert "Thursday" in (sl.tumbling.__doc__ or "")
+
+
+@pytest.mark.parametrize("emit", ["parts", "updates", "changes"])
+@pytest.mark.parametrize("trigger", [None, "10m", "each push"])
+def test_windows_are_full_beside_windows_that_are_reported_early(emit: str, trigger: str | None) -> None:
+    """Two days of rows of three keys; a trigger reports another window."""
+    random = np.random.default_rng(3)
+    times = np.sort(random.integers(NOW + HOUR // 3, NOW + 50 * HOUR, 2000))
+    data = hours(times, k=random.integers(0, 3, times.size))
+    windows = {"early": sl.tumbling("1h"), "full": sl.sliding("1d", "1h", full=True)}
+    when = {"10m": sl.every("10m"), "each push": sl.each_push()}
+    expected = sl.aggregate(data, sl.Spec("t", {"full": windows["full"]}, N, by="k")).to_pylist()
+    early = {} if trigger is None else {"trigger": {"early": when[trigger]}}
+    op = sl.Operator(sl.Spec("t", windows, N, by="k", emit=emit, watermark=sl.bounded("1h"), **early))
+    out = [op.push(data.slice(at, 300)) for at in range(0, times.size, 300)] + [op.flush()]
+    found = [row for some in out for row in some.windows.to_pylist() if row["window"] == "full"]
+    assert 0 < len(expected) < 3 * 50
+    assert [{name: row[name] for name in expected[0]} for row in found] == expected
