@@ -31,7 +31,7 @@ from spark_udfs.held import HOLD_BYTES
 from spark_udfs.policy import Policy
 
 MAGIC = b"SLICESTA"
-FORMAT = 6
+FORMAT = 7
 SPEC_SHOWN = 1 << 13  # characters of a spec from which on a header does not have it: headers are read alone
 SUFFIX = ".slices"
 _NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?:-?\d+|none))?)\.slices")

@@ -261,7 +261,7 @@ def integral(total: int, column_type: str, on_overflow: str) -> int | None:
 
 
 def fits(value: float) -> float:
-    return math.copysign(inf, value) if abs(value) > 1.7976931348623157e308 else float(value)
+    return (inf if value > 0 else -inf) if abs(value) > 1.7976931348623157e308 else float(value)
 
 
 def float_sum(values: list[float]) -> Near:
@@ -272,12 +272,11 @@ def float_sum(values: list[float]) -> Near:
 
 
 def float_product(values: list[float]) -> Near:
-    """Where partial products could leave the range of a float their order decides: any answer will do."""
-    bits = [math.log2(abs(value)) for value in values if value and math.isfinite(value)]
-    if sum(bit for bit in bits if bit > 0) > 1000 or sum(bit for bit in bits if bit < 0) < -1000:
-        return Near(nan, inf)
-    exact = math.prod(values, start=1.0)
-    return Near(exact, 1e-12 * abs(exact) if math.isfinite(exact) else 0.0)
+    if not all(math.isfinite(value) for value in values):
+        signs = [value if value == 0 or not math.isfinite(value) else math.copysign(1.0, value) for value in values]
+        return Near(math.prod(signs), 0.0)  # NaN, or inf, or inf * 0
+    exact = fits(math.prod(map(Fraction, values), start=Fraction(1)))
+    return Near(exact, 1e-12 * abs(exact) + 5e-324 if math.isfinite(exact) else 0.0)
 
 
 def decimal(exact: Fraction) -> Decimal:

@@ -63,6 +63,7 @@ def _is_word(value: ValueType) -> bool:
     return value.family == INTEGER or (value.family == UNSIGNED and value.type.bit_width <= 32)
 
 
+ENDLESS = 1 << 16  # the float that is this power of two is infinite, or zero
 COUNT_AND_SUM = frozenset(range(kinds.SUM_WORDS))  # the words of a BASIC partial that hold its count and its sum
 
 
@@ -197,7 +198,11 @@ def _moment(root: bool) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
 def _product(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     if value.family in (FLOAT, DECIMAL):
         lane = _lane(agg, kinds.PRODUCT_F, Feed(agg.value_column, "float"))
-        return BoundAggregate((lane,), pa.float64(), lambda b, pools: _floats(b[0], b[0].view(np.float64)[:, 1]))
+
+        def product(b: list[Ints], pools: Pools) -> Lowered:
+            return _floats(b[0], scaled(b[0].view(np.float64)[:, 1], b[0][:, 2]))
+
+        return BoundAggregate((lane,), pa.float64(), product)
     unsigned = value.family == UNSIGNED
     lane = _lane(
         agg, kinds.PRODUCT_I, Feed(agg.value_column, "unsigned" if unsigned else "int"), Feed(agg.value_column, "float")
@@ -318,6 +323,13 @@ def _empty(block: Ints) -> Mask | None:
     """Which partials have no values; None if all have some."""
     counts = block[:, 0]
     return None if np.count_nonzero(counts) == counts.size else counts == 0
+
+
+def scaled(part: Floats, power: Ints) -> Floats:
+    """``part * 2**power``."""
+    with np.errstate(over="ignore", under="ignore"):
+        found: Floats = np.ldexp(part, power.clip(-ENDLESS, ENDLESS).astype(np.int32))
+    return found
 
 
 def _floats(block: Ints, numbers: Floats) -> Lowered:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools
-from slicing.aggregates.algebraic import COUNT_AND_SUM
+from slicing.aggregates.algebraic import COUNT_AND_SUM, scaled
 from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.udaf import UserWords
 from slicing.cells.blocks import Block
@@ -216,11 +216,13 @@ def _product(net: Net, block: Ints, form: str, value: ValueType, pool: pa.Array 
     words, count = net.values
     if value.type == pa.uint64():
         words = words ^ kinds.BOTTOM
-    product, wrapped = np.empty(len(block)), np.empty(len(block), np.int64)
-    net_products(net.lists.at, net.floats("float", value, pool), words, count, product, wrapped)
-    block[:, 0], block[:, -1] = net.count, product.view(np.int64)
-    if block.shape[1] == 3:
-        block[:, 1] = wrapped
+    part, power, wrapped = np.empty(len(block)), *np.empty((2, len(block)), np.int64)
+    net_products(net.lists.at, net.floats("float", value, pool), words, count, part, power, wrapped)
+    block[:, 0] = net.count
+    if form == "float":
+        block[:, 1], block[:, 2] = part.view(np.int64), power
+    else:
+        block[:, 1], block[:, 2] = wrapped, scaled(part, power).view(np.int64)
 
 
 _WORDS = {

@@ -16,7 +16,7 @@ BASIC_I               count, low sum, high sum, min, max     (sum = high * 2**32
 SUM_F, SUM_I          the first three words of these: nobody reads the least and the most
 EXTREMES              count, min, max
 MOMENTS               count, mean f, M2 f
-PRODUCT_F             count, product f
+PRODUCT_F             count, part f, power                   (product = part * 2**power, never overflows)
 PRODUCT_I             count, product modulo 2**64, product f (f tells whether the exact one fits)
 FIRST, LAST           count, time, sequence, arrival, value
 ARG                   count, key, time, sequence, arrival, value, value is valid   (smallest key, then earliest)
@@ -25,6 +25,8 @@ NET                   rows added less rows taken back
 NET_SUM               rows added less rows taken back, low sum, high sum of the one less the other's
 ====================  =============================================================================
 """
+
+import math
 
 import numpy as np
 from numba import njit
@@ -56,7 +58,7 @@ IDENTITY = {
     BASIC_I: (0, 0, 0, TOP, BOTTOM),
     EXTREMES: (0, TOP, BOTTOM),
     MOMENTS: (0, 0, 0),
-    PRODUCT_F: (0, _ONE),
+    PRODUCT_F: (0, _ONE, 0),
     PRODUCT_I: (0, 1, _ONE),
     FIRST: (0, TOP, TOP, TOP, 0),
     LAST: (0, BOTTOM, BOTTOM, BOTTOM, 0),
@@ -68,6 +70,7 @@ IDENTITY = {
     SUM_I: (0, 0, 0),
 }
 PIECE = 512
+TINY, HUGE = 2.0**-1000, 2.0**1000  # between these a product of two floats has lost no digits
 _pieces = {}
 _EMPTY = {kind: np.array([words], np.int64) for kind, words in IDENTITY.items()}
 _ZEROS = {kind for kind, words in IDENTITY.items() if not any(words)}
@@ -153,6 +156,18 @@ def combine_extremes(into, source, out, fout, cells, fcells):
         out[a, 2] = max(out[a, 2], cells[b, 2])
 
 
+@helper
+def multiplied(part, power, other, others):
+    """``part * 2**power`` times ``other * 2**others``, as such a pair: products of any rows neither overflow nor
+    vanish on the way to one that fits."""
+    product = part * other
+    if TINY < abs(product) < HUGE:
+        return product, power + others
+    a, i = math.frexp(part)
+    b, j = math.frexp(other)
+    return a * b, power + others + i + j
+
+
 @kernel
 def combine_moments(into, source, out, fout, cells, fcells):
     for i in range(into.size):
@@ -174,7 +189,7 @@ def combine_product_f(into, source, out, fout, cells, fcells):
     for i in range(into.size):
         a, b = np.uint64(into[i]), np.uint64(source[i])
         out[a, 0] += cells[b, 0]
-        fout[a, 1] *= fcells[b, 1]
+        fout[a, 1], out[a, 2] = multiplied(fout[a, 1], out[a, 2], fcells[b, 1], cells[b, 2])
 
 
 @kernel

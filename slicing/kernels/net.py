@@ -5,7 +5,7 @@ The values of cell ``c`` are ``x[at[c] : at[c + 1]]``; each value occurs in ``co
 
 import numpy as np
 
-from slicing.kernels.combine import summed
+from slicing.kernels.combine import multiplied, summed
 from slicing.kernels.kernel import helper, kernel
 
 
@@ -58,17 +58,19 @@ def _moments_by_steps(first, end, x, count, out):
 
 
 @kernel
-def net_products(at, x, words, count, out, wrapped):
-    """out[c] = the product; wrapped[c] = the product of the words modulo 2**64."""
+def net_products(at, x, words, count, out, power, wrapped):
+    """out[c] * 2**power[c] = the product; wrapped[c] = the product of the words modulo 2**64."""
     for c in range(at.size - 1):
-        product, word = 1.0, np.int64(1)
+        product, raised, word = 1.0, np.int64(0), np.int64(1)
         for i in range(at[c], at[c + 1]):
-            product *= x[i] ** count[i]
-            factor, left = words[i], count[i]
+            value, doublings, factor, left = x[i], np.int64(0), words[i], count[i]
             while left > 0:
                 if left & 1:
+                    product, raised = multiplied(product, raised, value, doublings)
                     word *= factor
+                value, doublings = multiplied(value, doublings, value, doublings)
                 factor *= factor
                 left >>= 1
         out[c] = product
+        power[c] = raised
         wrapped[c] = word

@@ -4,7 +4,7 @@ is discarded."""
 import numpy as np
 
 from slicing.kernels.at_once import add_basic_f, widen_span
-from slicing.kernels.combine import BOTTOM, LOW, SHIFT, SUM_WORDS, TOP, earlier, summed
+from slicing.kernels.combine import BOTTOM, LOW, SHIFT, SUM_WORDS, TOP, earlier, multiplied, summed
 from slicing.kernels.floats import floats, is_nan, order_key
 from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import ahead, ahead_on_lines
@@ -236,7 +236,7 @@ def scatter_product_f(cell, x, A, F):
         ahead(i, cell, x, A)
         c = np.uint64(cell[i])
         A[c, 0] += 1
-        F[c, 1] *= x[i]
+        F[c, 1], A[c, 2] = multiplied(F[c, 1], A[c, 2], x[i], 0)
 
 
 @kernel

@@ -47,7 +47,7 @@ from slicing.system.bundles import in_pieces, schema_of, table_of, table_view, u
 from slicing.system.sealed import checksum
 from slicing.times.measure import moment_of_json, moment_to_json
 
-FORMAT = 12
+FORMAT = 13
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 
 

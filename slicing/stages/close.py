@@ -48,11 +48,12 @@ def admit(state: State, new: Arrivals) -> Changed:
     """Merge cells into the store and keep rows. Returns the emitted windows that late rows change."""
     revised = older = None
     if state.plan.early.paned:
+        fills = bool(state.plan.fill) and _completes_empty(state, new)
         rows = [rows for rows in (new.in_time, new.tardy) if rows is not None]
         panes = early.admit(state, new.cells, new.changing, rows)
         if state.plan.keeps_rows and new.in_time is not None:
             state.rows, older = kept(state.rows, new.in_time, new.tardy, state.watermark)
-        return Changed(older=older, panes=panes)
+        return Changed(older=older, panes=panes, fills=fills)
     if len(new.changing.meta):
         waited = give_waiting(state, all_of_them=True)  # windows that a late row may change are emitted first
         if state.watermark is not None:
@@ -60,11 +61,15 @@ def admit(state: State, new: Arrivals) -> Changed:
             state.store, state.revisions, again, mark = found
             first = np.full(sum(map(len, waited)), -1 if state.plan.spec.emit == "changes" else 0)
             revised = Answers.together([*waited, again]), np.append(first, mark)
-    fills = bool(state.plan.fill) and completes_empty(state.plan, state.filled, new.cells, state.watermark)
+    fills = bool(state.plan.fill) and _completes_empty(state, new)
     state.store = state.store.going_on(new.cells)  # cells of windows that close now need no merging
     if state.plan.keeps_rows and new.in_time is not None:
         state.rows, older = kept(state.rows, new.in_time, new.tardy, state.watermark)
     return Changed(revised, older, fills=fills) if revised or older is not None or fills else UNCHANGED
+
+
+def _completes_empty(state: State, new: Arrivals) -> bool:
+    return completes_empty(state.plan, state.filled, new.cells, state.watermark)
 
 
 def close(
@@ -88,7 +93,7 @@ def close(
             change = change._replace(revised=(again, mark))
     if plan.early.paned:
         panes = early.at_rows(state, reached, flush)
-        if _may_close(state, after, until, flush):
+        if change.fills or _may_close(state, after, until, flush):
             panes += early.close(state, reached, after, until, flush)
     else:
         others = None

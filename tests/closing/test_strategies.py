@@ -65,7 +65,14 @@ def one_by_one(kind: int, block: np.ndarray, first: np.ndarray, last: np.ndarray
     return answer
 
 
+def whole_products(block: np.ndarray) -> np.ndarray:
+    products = np.ldexp(block.view(float)[:, 1], block[:, 2])
+    return np.stack([block[:, 0], products.view(np.int64)], 1)
+
+
 def alike(kind: int, found: np.ndarray, expected: np.ndarray) -> None:
+    if kind == kinds.PRODUCT_F:  # a part and a power: only what they are together is defined
+        found, expected = whole_products(found), whole_products(expected)
     two = {sums: [1, 2] for sums in (*kinds.FLOATS, kinds.MOMENTS)}
     float_words = {**two, kinds.PRODUCT_F: [1], kinds.PRODUCT_I: [2]}.get(kind, [])
     others = [w for w in range(found.shape[1]) if w not in float_words]

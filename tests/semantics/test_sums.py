@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -93,3 +94,26 @@ def test_what_is_not_finite_stays_what_it_is(values: list[float], expected: floa
     cancels = math.isfinite(expected) and max(abs(rows)) > 1e15  # rows of one cell and push are added as they are
     for total in [combined] if cancels else [combined, *at_once["total"].to_pylist()]:
         assert total == pytest.approx(expected, nan_ok=True, rel=0, abs=0)
+
+
+@pytest.mark.parametrize(("emit", "more"), [("final", {}), ("changes", {}), ("final", {"op": "op"})])
+@pytest.mark.parametrize("size", [1, 7, 100, 2000])
+def test_products_neither_overflow_nor_vanish_on_the_way(emit: str, more: dict[str, str], size: int) -> None:
+    """Factors of 1e-270 to 1e270 and their reciprocals, in any split, beside windows that cut the longer one."""
+    random = np.random.default_rng(4)
+    factors = 2.0 ** random.integers(-900, 900, 1000) * random.uniform(1, 2, 1000) * random.choice([1, -1], 1000)
+    values = random.permutation(np.concatenate([factors, 1 / factors]))
+    times = 1_714_564_800_000_000_000 + np.arange(2000)
+    data = pa.table({"t": times, "v": values, "op": np.ones(2000, np.int64)})
+    windows = {"all": sl.tumbling(2000), "some": sl.tumbling(4)}
+    spec = sl.Spec("t", windows, {"p": sl.product("v")}, emit=emit, watermark=sl.ordered(), **more)
+    op = sl.Operator(spec)
+    out = [op.push(data.slice(at, size)).windows for at in range(0, 2000, size)]
+    found = [row for some in (*out, op.flush().windows) for row in some.to_pylist()]
+    assert [row["p"] for row in found if row["window"] == "all"] == [pytest.approx(1, rel=1e-11)]
+    some = {row["window_start"]: row["p"] for row in found if row["window"] == "some"}
+    assert len(some) == 500
+    for start, product in some.items():
+        exact = math.prod(map(Fraction, values[start - times[0] :][:4]))
+        wanted = float(exact) if abs(exact) < Fraction(1.79e308) else math.inf if exact > 0 else -math.inf
+        assert product == pytest.approx(wanted, rel=1e-12, abs=1e-320)

@@ -1142,3 +1142,21 @@ def test_an_advance_before_the_first_push_starts_the_clock() -> None:
         for Clock.now in (0, now):
             out = op.advance(0) if Clock.now == 0 else op.push(pa.table({"t": [5]}))
         assert out.windows.num_rows == wanted
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
+def test_empty_windows_beside_windows_that_are_reported_early_come_as_soon(emit: str) -> None:
+    """A row of a key tells that its windows before it are empty, although the watermark passes no edge."""
+    at = 1_714_564_800_000_000_000
+    windows = {"filled": sl.tumbling(10, fill=True), "early": sl.tumbling(10)}
+    found = []
+    for trigger in (None, {"early": sl.after_count(100)}):
+        spec = sl.Spec("t", windows, {"n": sl.count()}, by="k", emit=emit, trigger=trigger, watermark=sl.bounded(5))
+        op, pushes = sl.Operator(spec), []
+        for times, keys in (([1, 2], "ab"), ([46], "b"), ([47], "a"), ([48], "a")):
+            windows_of = op.push(pa.table({"t": [at + time for time in times], "k": list(keys)})).windows.to_pylist()
+            filled = [row for row in windows_of if row["window"] == "filled"]
+            pushes.append([(row["window_start"] - at, row["k"], row["n"]) for row in filled])
+        found.append(pushes)
+    assert found[0] == found[1]
+    assert found[0][2] == [(10, "a", 0), (20, "a", 0), (30, "a", 0)]
