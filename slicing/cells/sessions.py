@@ -124,6 +124,17 @@ class Runs:
         """Time of each run's last row."""
         return np.maximum.reduceat(self.cells.last, self.first) if self.first.size else self.first
 
+    def holding(self, others: Runs) -> Ints:
+        """For each of the other runs, which of these runs it is a part of (same key, around its first row)."""
+        size = self.first.size
+        order = order_by(np.append(self.start(), others.start()), np.append(self.code, others.code))
+        is_other = order >= size
+        # the holder is the last of these runs at or before it, in this order
+        holder = order[np.maximum.accumulate(np.where(is_other, 0, np.arange(order.size)))]
+        found = np.empty(others.first.size, np.int64)
+        found[order[is_other] - size] = holder[is_other]
+        return found
+
     def chosen(self, which: Mask) -> Runs:
         """Some of the runs."""
         sizes = self.last - self.first

@@ -130,7 +130,7 @@ def _runs(closing: Closing) -> list[Answers]:
     found = []
     for session in plan.sessions:
         gap = plan.session_gaps[session.level]
-        chained = chains(table, gap, table.level % plan.levels <= session.level)
+        chained = plan.chains_of(session, table)
         due = (after <= chained.end + gap) & (chained.end + gap < until)
         if due.any():
             found += emit.chained_answers(plan, table, keys, chained, due, [(session.window, session.gap)])

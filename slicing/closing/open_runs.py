@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slicing.cells.sessions import Chains, Runs, chains, runs
+from slicing.cells.sessions import Runs, chains, runs
 from slicing.cells.table import Cells, concatenated, merged, sorted_cells
 from slicing.closing import emit
 from slicing.closing.panes import EARLY, LAST, Panes
-from slicing.closing.revise import run_holding
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct
 from slicing.query.plan import ENDLESS, Plan
@@ -56,7 +55,7 @@ def reported(pushed: PushedRuns, keys: KeyTable | None, until: int | None) -> li
     for session in plan.sessions:
         if plan.early.fired[session.window]:
             gap = plan.session_gaps[session.level]
-            was, now, by = (runs(cells, keys, _sessions(plan, session, cells)) for cells in tables)
+            was, now, by = (runs(cells, keys, plan.chains_of(session, cells)) for cells in tables)
             complete = np.ones(now.first.size, np.bool_) if until is None else now.end() + gap < until
             before = [some.end() + gap >= pushed.watermark for some in (was, now)]
             panes += _panes(pushed, session.window, session.gap, (was, now, by), complete, before)
@@ -79,9 +78,9 @@ def _panes(
     """Runs that are taken back, and runs that are reported early. ``before``: which runs were open before the push."""
     plan, (was, now, by) = pushed.store.plan, found
     due = complete.copy()
-    due[run_holding(now, by)] = True
+    due[now.holding(by)] = True
     due &= before[1]
-    gone = due[run_holding(now, was)] & before[0]
+    gone = due[now.holding(was)] & before[0]
     return [
         Panes.of(emit.session_answers(plan, was.chosen(gone), window, gap), 0, EARLY),
         Panes.of(emit.session_answers(plan, now.chosen(due & ~complete), window, gap), 1, EARLY),
@@ -111,7 +110,7 @@ def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
     for session in plan.sessions:
 
         def of(cells: Cells, session: SessionWindow = session) -> Runs:
-            return runs(cells, keys, _sessions(plan, session, cells))
+            return runs(cells, keys, plan.chains_of(session, cells))
 
         if plan.early.reports_run(session.window):
             yield _Kind(session.window, session.gap, False, of)
@@ -126,12 +125,8 @@ def first_end(plan: Plan, reports: Reports) -> int:
     for session in plan.sessions:
         store = reports.get(plan.names[session.window])
         if store is not None and len(store):
-            ends.append(int(_sessions(plan, session, store.table()).end.min()) + session.gap)
+            ends.append(int(plan.chains_of(session, store.table()).end.min()) + session.gap)
     return min(ends)
-
-
-def _sessions(plan: Plan, session: SessionWindow, cells: Cells) -> Chains:
-    return chains(cells, plan.session_gaps[session.level], cells.level % plan.levels <= session.level)
 
 
 def completed(
@@ -145,7 +140,7 @@ def completed(
         if name not in reports:
             continue
         was, now = kind.runs(reports[name].table()), kind.runs(table)
-        gone = ~kind.open(now, until)[run_holding(now, was)]
+        gone = ~kind.open(now, until)[now.holding(was)]
         if gone.any():
             panes.append(kind.panes(plan, was.chosen(gone), 2 * LAST))
             left[name] = _store(plan, was.chosen(~gone).cells)
@@ -189,7 +184,7 @@ def fired(
         open_, known = kind.open(now, until), np.zeros(now.first.size, np.int64)
         if name in reports:
             was = kind.runs(reports[name].table())
-            into = run_holding(now, was)
+            into = now.holding(was)
             np.add.at(known, into, _rows(was))
         due = open_ & (_rows(now) > known)
         if not kind.endless:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slicing.cells.sessions import Runs, chains, runs
+from slicing.cells.sessions import runs
 from slicing.cells.table import Cells, merged
 from slicing.closing import emit
 from slicing.closing.answers import Answers
@@ -219,13 +219,11 @@ def _sessions(
     found = []
     for session in plan.sessions:
         gap = plan.session_gaps[session.level]
-        was, now, by = (
-            runs(c, keys, chains(c, gap, c.level % plan.levels <= session.level)) for c in (old, new, changing)
-        )
+        was, now, by = (runs(cells, keys, plan.chains_of(session, cells)) for cells in (old, new, changing))
         # a run of late rows lies within one new run, and so does every old run
         changed = np.zeros(now.first.size, np.bool_)
-        changed[run_holding(now, by)] = True
-        of_old = run_holding(now, was)
+        changed[now.holding(by)] = True
+        of_old = now.holding(was)
         gone = changed[of_old] & (was.end() + gap < until)
         back = changed & (now.end() + gap < until)
         found.append(
@@ -235,18 +233,3 @@ def _sessions(
             )
         )
     return found
-
-
-def run_holding(runs: Runs, others: Runs) -> Ints:
-    """For each of the other runs, the run of ``runs`` that it is a part of (same key, around its first row)."""
-    code = np.append(runs.code, others.code)
-    start = np.append(runs.start(), others.start())
-    is_other = np.append(np.zeros(runs.first.size, np.int64), np.ones(others.first.size, np.int64))
-    order = order_by(start, code)
-    # the holder is the last run of `runs` at or before it, in this order
-    position = np.where(is_other[order] == 0, np.arange(order.size), 0)
-    holder = order[np.maximum.accumulate(position)] if order.size else order
-    out = np.empty(others.first.size, np.int64)
-    other = is_other[order] == 1
-    out[order[other] - runs.first.size] = holder[other]
-    return out

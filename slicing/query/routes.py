@@ -9,6 +9,7 @@ from slicing.cells.blocks import Words, kind_of
 from slicing.cells.combining import AUTO, EAGER
 from slicing.cells.lanes import Lane
 from slicing.cells.list_kinds import ListKind
+from slicing.cells.sessions import Chains, chains
 from slicing.cells.table import Cells
 from slicing.columns.squares import SQUARES
 from slicing.query.early import Early
@@ -157,6 +158,10 @@ class Routes:
         """Whether a cell of this level belongs to some session."""
         largest = max((s.level for s in self.sessions), default=-1)
         return level % self.levels <= largest
+
+    def chains_of(self, session: SessionWindow, table: Cells) -> Chains:
+        """The runs of a table's cells that are sessions of this window."""
+        return chains(table, self.session_gaps[session.level], table.level % self.levels <= session.level)
 
     @lazy
     def may_be_windows(self) -> bool:
