@@ -14,7 +14,8 @@ from slicing.cells.blocks import Block, width
 from slicing.closing.answers import Answers
 from slicing.closing.numbers import Filled, Numbers
 from slicing.closing.over_cells import moves
-from slicing.closing.spans import Known, RangePartials, Spans, Steady
+from slicing.closing.range_partials import RangePartials
+from slicing.closing.spans import Known, Spans, Steady
 from slicing.columns.arrow_out import room, steps
 from slicing.columns.order import alike, all_alike, begins, stable_order
 from slicing.kernels.windows import in_steps

@@ -15,7 +15,9 @@ import numpy as np
 from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
 from slicing.cells.table import Cells
-from slicing.closing.spans import DENSE, Column, RangeBounds, RangePartials, Spans, totals
+from slicing.closing.range_columns import DENSE, Column, RangeBounds, totals
+from slicing.closing.range_partials import RangePartials
+from slicing.closing.spans import Spans
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import least_of, moments_of, sums_of

@@ -17,18 +17,9 @@ from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
 from slicing.cells.lanes import Feed, Lane
 from slicing.closing.emit import answered
-from slicing.closing.spans import (
-    DENSE,
-    FLOAT64,
-    SUMS_I,
-    Column,
-    RangeBounds,
-    RangePartials,
-    Spans,
-    Steady,
-    divided,
-    totals,
-)
+from slicing.closing.range_columns import DENSE, SUMS_I, Column, RangeBounds, divided, totals
+from slicing.closing.range_partials import FLOAT64, RangePartials
+from slicing.closing.spans import Spans, Steady
 from slicing.columns.order import distinct
 from slicing.columns.values import TOP, buffer
 from slicing.kernels import combine as kinds
