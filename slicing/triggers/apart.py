@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import partial
 
 from slicing.cells.table import Cells
-from slicing.closing.panes import CellsByReport
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart, with_cells
 from slicing.storage.session_store import store_for
+from slicing.triggers.cells_by_report import CellsByReport
 from slicing.windows.bounds import BEGIN
 
 

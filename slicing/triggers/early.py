@@ -17,7 +17,7 @@ from slicing.closing import open_runs, row_cuts
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
 from slicing.closing.open_runs import PushedRuns, reported
-from slicing.closing.panes import EARLY, LAST, LATE, ON_TIME, CellsByReport, Panes
+from slicing.closing.panes import EARLY, LAST, LATE, ON_TIME, Panes
 from slicing.closing.revise import windows_changed
 from slicing.closing.settle import news
 from slicing.closing.ways import Closing
@@ -29,6 +29,7 @@ from slicing.storage.session_store import store_for
 from slicing.system.replace import but
 from slicing.triggers import event_cuts, fired
 from slicing.triggers.apart import put_apart, settle
+from slicing.triggers.cells_by_report import CellsByReport
 from slicing.windows.bounds import BEGIN, END
 
 

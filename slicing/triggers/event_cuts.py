@@ -1,6 +1,6 @@
 """What event-time triggers report at the cuts of windows that the watermark passes.
 
-A cut is a time inside a window. Its pane holds the window's rows before the cut (``slicing.closing.panes``). The
+A cut is a time inside a window. Its pane holds the window's rows before the cut (``slicing.triggers.news``). The
 functions take all cells that are kept, and the watermarks before and after a push or the windows that are complete.
 They return panes and change no state.
 """
@@ -14,10 +14,12 @@ import numpy as np
 
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
-from slicing.closing.panes import EARLY, LAST, ON_TIME, CellsByReport, Found, Panes, news_by_time
+from slicing.closing.panes import EARLY, LAST, ON_TIME, Panes
 from slicing.columns.order import distinct
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
+from slicing.triggers.cells_by_report import CellsByReport
+from slicing.triggers.news import Found, news_by_time
 from slicing.windows.bounds import BEGIN
 
 

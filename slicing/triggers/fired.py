@@ -17,7 +17,7 @@ from slicing.cells.table import Cells
 from slicing.closing import open_runs
 from slicing.closing.answers import Answers
 from slicing.closing.open_runs import reported
-from slicing.closing.panes import EARLY, LAST, ON_TIME, CellsByReport, Found, Panes, news_by_push
+from slicing.closing.panes import EARLY, LAST, ON_TIME, Panes
 from slicing.closing.settle import news
 from slicing.columns.order import distinct
 from slicing.lifecycle.state import State
@@ -27,6 +27,8 @@ from slicing.query.spec import Spec
 from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
 from slicing.system.arrays import Ints, Mask
 from slicing.triggers.apart import settle
+from slicing.triggers.cells_by_report import CellsByReport
+from slicing.triggers.news import Found, news_by_push
 
 FEW = 8  # with news of fewer than an eighth as many cells as there are, these keys are looked at separately
 

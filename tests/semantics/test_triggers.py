@@ -23,7 +23,6 @@ from trigger_oracle import Early, Oracle, Result, Row, SessionOracle, is_mark
 
 import slicing as sl
 from slicing.closing import open_runs, row_cuts, run_marks
-from slicing.closing.panes import CellsByReport
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
 from slicing.lifecycle import snapshot
@@ -32,6 +31,7 @@ from slicing.query.policy import Policy
 from slicing.storage.session_store import SessionStore
 from slicing.storage.store import Store
 from slicing.triggers import early, event_cuts, fired
+from slicing.triggers.cells_by_report import CellsByReport
 from slicing.windows.bounds import BEGIN
 
 CASES = int(os.environ.get("SLICING_CASES", "240"))  # of all random tests of this file together
