@@ -29,7 +29,7 @@ from slicing.aggregates.builtin import (
 from slicing.aggregates.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, sample, top_k
 from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
 from slicing.aggregates.udaf import udaf
-from slicing.api import aggregate, rollup
+from slicing.api import aggregate
 from slicing.beside.attach import attach
 from slicing.command_line.warm import warm
 from slicing.explain import Explanation, explain
@@ -58,6 +58,7 @@ from slicing.query.triggers import (
     on_punctuation,
 )
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
+from slicing.rollup import rollup
 from slicing.streams.chain import Chain, chain
 from slicing.streams.distinct import Distinct, DistinctSpec, distinct
 from slicing.streams.union import Union, union

@@ -35,7 +35,7 @@ LAYERS = [
     ["operator"],
     ["exchange", "joins", "tables"],
     ["streams"],
-    ["api", "explain"],
+    ["api", "explain", "rollup"],
     ["beside", "command_line", "plot"],
     ["pandas", "polars", "__main__"],
 ]
