@@ -15,7 +15,7 @@ from slicing.lifecycle.state import forget
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.stages import output
-from slicing.tables.held import _pieces
+from slicing.tables.pieces import _pieces
 
 ROWS, PIECE = 4000, 256
 BEGUN = 1_700_000_000_000_000
@@ -94,7 +94,7 @@ def test_rows_that_have_to_be_sorted_are_let_go_on_the_way():
 
 @pytest.mark.parametrize("looked_at", [16, 1 << 14])
 def test_pieces_end_where_slices_do_if_that_is_near(looked_at, monkeypatch):
-    monkeypatch.setattr("slicing.tables.held.FIRST_ROWS", looked_at)
+    monkeypatch.setattr("slicing.tables.pieces.FIRST_ROWS", looked_at)
     for width, aligned in (("10s", True), ("1h", False)):
         plan = Plan.of(sl.Spec("t", {"w": sl.tumbling(width)}, AGGS, by="k"), rows(0, 0).schema, policy=POLICY)
         for late in (0, 300_000):

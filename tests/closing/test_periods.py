@@ -10,7 +10,7 @@ import pytest
 import slicing as sl
 from slicing.api import all_windows
 from slicing.query.policy import Policy
-from slicing.tables import held
+from slicing.tables import held, periods
 
 ROWS = 6000
 BEGUN = 1_700_000_000_000_000_000
@@ -40,15 +40,15 @@ WINDOWS = {
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many periods there were, by query."""
     found: list[int] = []
-    of_periods = held._of_periods
+    of_periods = held.of_periods
 
     def noting(plan: Any, periods: list[Any], operator: Any) -> list[pa.Table]:
         found.append(len(periods))
         return of_periods(plan, periods, operator)
 
-    monkeypatch.setattr(held, "_of_periods", noting)
-    monkeypatch.setattr(held, "BLOCK", 16)
-    monkeypatch.setattr(held, "SHARED", 2)
+    monkeypatch.setattr(held, "of_periods", noting)
+    monkeypatch.setattr(periods, "BLOCK", 16)
+    monkeypatch.setattr(periods, "SHARED", 2)
     return found
 
 
@@ -188,7 +188,7 @@ def test_an_interrupted_thread_ends_the_others(taken: list[int], monkeypatch: py
             raise KeyboardInterrupt
         return push(self, data)
 
-    monkeypatch.setattr(held, "PROBED", 64)
+    monkeypatch.setattr(periods, "PROBED", 64)
     monkeypatch.setattr(held.Operator, "push", interrupted)
     with pytest.raises(KeyboardInterrupt):
         all_windows(rows(0), sl.Spec("t", WINDOWS["tumbling"], {"n": sl.count()}, by="k"), 3, policy=POLICY)
