@@ -20,7 +20,7 @@ from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
 from slicing.lifecycle.snapshot import NOTHING_YET, BeforeRows
 from slicing.lifecycle.state import State
-from slicing.output import Output, Stats
+from slicing.output import Output
 from slicing.push import Pushed, advance, fire_by_hand, flush, push
 from slicing.pushes import marked
 from slicing.pushes.max_bytes import within
@@ -31,7 +31,7 @@ from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.spec_checks import by_hand_windows
 from slicing.query.watermark import Punctuated
-from slicing.stages.output import NO_ROWS
+from slicing.stages.output import without_columns
 from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count
@@ -111,14 +111,18 @@ class Operator(TakesTurns):
         if max_windows_per_push is not None:
             at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
         thread_count(threads)
-        arguments: dict[str, Any] = {"combine": combine, "threads": threads, "max_bytes": max_bytes, "on_full": on_full}
-        arguments["max_windows_per_push"] = max_windows_per_push
         if max_bytes is not None:
             at_least_one(max_bytes, "max_bytes", ", or None")
         choice(on_full, "on_full", ("error", "late"))
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a slicing.query.policy.Policy; got {policy!r}")
-        self._policy = policy.with_arguments(**arguments)
+        self._policy = policy.with_arguments(
+            max_windows_per_push=max_windows_per_push,
+            max_bytes=max_bytes,
+            on_full=on_full,
+            threads=threads,
+            combine=combine,
+        )
         checked(self._policy.combine, spec)
         self._carries_marks = isinstance(spec.watermark, Punctuated) and bool(spec.watermark.by)
         if self._carries_marks:
@@ -358,8 +362,7 @@ class Operator(TakesTurns):
 
     def _nothing(self) -> Output:
         """The output before the columns are known."""
-        none = pa.table({name: pa.nulls(0) for name in self.spec.result_columns()})
-        return self._shown(Output(none, pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
+        return self._shown(without_columns(self.spec))
 
     def _shown(self, out: Output) -> Output:
         """The output in the requested layout."""
@@ -471,9 +474,16 @@ class Operator(TakesTurns):
         policy: Policy = DEFAULT,
     ) -> Operator:
         """The operator that wrote the snapshot. A snapshot of another spec or format, or a damaged one, is refused."""
-        arguments: dict[str, Any] = {"combine": combine, "threads": threads, "max_bytes": max_bytes, "on_full": on_full}
-        arguments["max_windows_per_push"] = max_windows_per_push
-        operator = Operator(spec, **arguments, layout=layout, policy=policy)
+        operator = Operator(
+            spec,
+            max_windows_per_push=max_windows_per_push,
+            max_bytes=max_bytes,
+            on_full=on_full,
+            threads=threads,
+            combine=combine,
+            layout=layout,
+            policy=policy,
+        )
         state, operator._before_rows, operator._ended = snapshot.read(spec, blob, policy=operator._policy)
         operator._state = state
         return operator
@@ -485,9 +495,6 @@ class Operator(TakesTurns):
             state.watermark = max(fitting(self._before_rows.advanced, partial(_advanced, state.plan)))
         state.fired_at = self._before_rows.fired_at
         return state
-
-
-_NO_STATE = {"slices": 0, "cells": 0, "kept": 0, "keys": 0, "bytes": 0, "windows": 0}
 
 
 def _advanced(plan: Plan, watermark: object) -> int:

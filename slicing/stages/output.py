@@ -15,6 +15,7 @@ from slicing.closing.result_progress import ResultProgress
 from slicing.columns.values import NOWHERE
 from slicing.lifecycle.state import State, forget
 from slicing.output import Output, Stats
+from slicing.query.spec import Spec
 from slicing.reducing.batch import Rows
 from slicing.stages.close import UNCHANGED, Changed
 from slicing.stages.read import Batch
@@ -23,6 +24,7 @@ from slicing.triggers.numbered import numbered, rows_of
 from slicing.windows.bounds import BEGIN, END
 
 NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "ahead": 0}
+_NO_STATE = {"slices": 0, "cells": 0, "kept": 0, "keys": 0, "bytes": 0, "windows": 0}
 
 
 class Account(NamedTuple):
@@ -100,6 +102,12 @@ def output(
     shown = [(state.reported, state.row_panes)] if takes_back else ()
     reach = ResultProgress(plan, reached, runs, shown, filled)
     return Output(windows, late, Stats(counted.counts | held), watermark, reach)
+
+
+def without_columns(spec: Spec) -> Output:
+    """The output of a query that has had no rows: the types of its columns are not known."""
+    none = pa.table({name: pa.nulls(0) for name in spec.result_columns()})
+    return Output(none, pa.table({}), Stats(NO_ROWS | _NO_STATE), None)
 
 
 def _windows(state: State, answers: Sequence[Answers], change: Changed, all_of_them: bool) -> pa.Table:
