@@ -136,9 +136,9 @@ def _runs(closing: Closing) -> list[Answers]:
             found += emit.chained_answers(plan, table, keys, chained, due, [(session.window, session.gap)])
     if plan.wholes and (until == FOREVER or plan.idle is not None):
         gap = ENDLESS if plan.idle is None else plan.idle
-        alive = None if plan.idle is None else table.level % plan.levels < len(plan.session_gaps)
+        alive = None if plan.idle is None else plan.is_alive(table.level)
         chained = chains(table, gap, alive)  # a row too late for whole() still shows that its key is alive
         over = None if plan.idle is None else chained.end + plan.idle < until
-        of_whole = replace(chained, run=np.where(table.level < plan.levels, chained.run, -1))
+        of_whole = replace(chained, run=np.where(plan.in_whole(table.level), chained.run, -1))
         found += emit.chained_answers(plan, table, keys, of_whole, over, [(window, 0) for window in plan.wholes])
     return found

@@ -61,15 +61,15 @@ def reported(pushed: PushedRuns, keys: KeyTable | None, until: int | None) -> li
             panes += _panes(pushed, session.window, session.gap, (was, now, by), complete, before)
     for window in plan.wholes:
         if plan.early.fired[window]:
-            was, now, by = (_streams(plan.levels, c, keys) for c in tables)
+            was, now, by = (_streams(plan, c, keys) for c in tables)
             complete = np.full(now.first.size, until is None)
             before = [np.ones(some.first.size, np.bool_) for some in (was, now)]
             panes += _panes(pushed, window, 0, (was, now, by), complete, before)
     return panes
 
 
-def _streams(levels: int, table: Cells, keys: KeyTable | None) -> Runs:
-    return runs(table, keys, chains(table, ENDLESS, table.level < levels))
+def _streams(plan: Plan, table: Cells, keys: KeyTable | None) -> Runs:
+    return runs(table, keys, chains(table, ENDLESS, plan.in_whole(table.level)))
 
 
 def _panes(
@@ -116,7 +116,7 @@ def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
             yield _Kind(session.window, session.gap, False, of)
     for window in plan.wholes:
         if plan.early.reports_run(window):
-            yield _Kind(window, 0, True, lambda cells: _streams(plan.levels, cells, keys))
+            yield _Kind(window, 0, True, lambda cells: _streams(plan, cells, keys))
 
 
 def first_end(plan: Plan, reports: Reports) -> int:

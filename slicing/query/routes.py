@@ -159,6 +159,14 @@ class Routes:
         largest = max((s.level for s in self.sessions), default=-1)
         return level % self.levels <= largest
 
+    def in_whole(self, level: Ints) -> Mask:
+        """Whether a cell of this level belongs to a whole stream."""
+        return level < self.levels
+
+    def is_alive(self, level: Ints) -> Mask:
+        """Whether a gap still takes a cell of this level. The longest gap is ``idle``, after which a key is quiet."""
+        return level % self.levels < len(self.session_gaps)
+
     def chains_of(self, session: SessionWindow, table: Cells) -> Chains:
         """The runs of a table's cells that are sessions of this window."""
         return chains(table, self.session_gaps[session.level], table.level % self.levels <= session.level)

@@ -81,7 +81,7 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
     if plan.bounds:
         takes |= plan.edges.holds(own_end, h)
     if plan.idle is not None:
-        takes &= level < len(plan.session_gaps)
+        takes &= plan.is_alive(level)
     belongs = _in_slices(plan, own_end)
     takes &= belongs
     if plan.keeps_rows:

@@ -74,9 +74,9 @@ class SessionStore(Store):
             level[left] = outside_whole[left] + j + 1
         keep = self._live(table, h) | plan.in_session(level)
         if plan.wholes:  # with idle a row too late for whole() still shows that its key is alive
-            keep |= (level < plan.levels) | (plan.idle is not None)
+            keep |= plan.in_whole(level) | (plan.idle is not None)
         if plan.idle is not None:  # an instance of a key that has ended has ended for every window
-            alive = level % plan.levels < len(plan.session_gaps)
+            alive = plan.is_alive(level)
             keep = alive if plan.fill else keep & alive  # fill needs to know how far the instance goes on
         return level, keep
 
