@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.columns.values import with_parts, without_runs
+from slicing.columns.casts import without_runs
+from slicing.columns.values import with_parts
 from slicing.system.arguments import choice
 
 MANY_TEXTS = 1 << 14  # rows of a Polars frame from which on Arrow makes its texts faster

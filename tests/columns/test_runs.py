@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from slicing.columns.values import without_runs
+from slicing.columns.casts import without_runs
 
 VALUES = [
     pa.array([[1, 2], None, [], [3]]),
