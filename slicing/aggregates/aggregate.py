@@ -147,6 +147,9 @@ class Formula:
 
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _no_whole_quotient
 
+    def __abs__(self) -> NoReturn:
+        raise TypeError(f"{self!r} has no abs(): aggregates take + - * /; compute it from the result")
+
     def __round__(self, digits: object = None) -> NoReturn:
         raise TypeError(f"{self!r} cannot be rounded: aggregates take + - * /; round the column of the result")
 

@@ -127,15 +127,15 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
         def lower_decimal(b: list[Ints], pools: Pools) -> Lowered:
             total, beyond = Total.of_decimals(b, value)
             count, more = np.maximum(b[0][:, 0], 1), 10 ** (scale - s)
-            words = total.times(more)
+            words = None if beyond.any() else total.times(more)
             if words is not None:
                 low = words.mean(count)
-                high, overflow = low >> 63, beyond | (abs(low) >= 10**type.precision)
+                high, overflow = low >> 63, abs(low) >= 10**type.precision
             else:
-                sums, count = abs(total.objects()) * more, count.astype(object)
-                sign = np.where(total.high < 0, -1, 1).astype(object)
-                mean = (sums * 2 + count) // (count * 2) * sign  # half away from zero, as Spark rounds
-                overflow = beyond | (abs(mean) >= 10**type.precision).astype(np.bool_)
+                sums, count = Total.objects_of_decimals(b, value), count.astype(object)
+                sign = np.where(sums < 0, -1, 1).astype(object)
+                mean = (abs(sums) * more * 2 + count) // (count * 2) * sign  # half away from zero, as Spark rounds
+                overflow = (abs(mean) >= 10**type.precision).astype(np.bool_)
                 mean[overflow] = 0
                 low, high = (mean & (2**64 - 1)).astype(np.uint64).view(np.int64), (mean >> 64).astype(np.int64)
             return Lowered(v.decimals(low, high, (b[0][:, 0] > 0) & ~overflow, type), overflow)

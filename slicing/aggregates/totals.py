@@ -53,11 +53,16 @@ class Total(NamedTuple):
         """The sum of a decimal column; the mask says where 128 bits cannot hold it."""
         if not value.ranked:
             return Total.of(blocks[0], False), np.zeros(len(blocks[0]), np.bool_)
-        low, upper = Total.of(blocks[0], True), Total.of(blocks[1], False)
-        high = low.high + upper.low.view(np.int64)
-        carry = (high.view(np.uint64) < upper.low).astype(np.int64)
-        beyond = upper.high + (low.high >> 63) + carry  # low halves taken back may exceed those added
-        return Total(low.low, high), beyond != (high >> 63)
+        total, top = _wide(blocks)
+        return total, top != (total.high >> 63)
+
+    @staticmethod
+    def objects_of_decimals(blocks: list[Ints], value: ValueType) -> npt.NDArray[np.object_]:
+        """The sum of a decimal column as Python integers, also where 128 bits cannot hold it."""
+        if not value.ranked:
+            return Total.of(blocks[0], False).objects()
+        total, top = _wide(blocks)
+        return (top - (total.high >> 63)).astype(object) * (1 << 128) + total.objects()
 
     def times(self, factor: int) -> Total | None:
         """The sums multiplied by ``factor``; None if some of these do not fit a word."""
@@ -97,3 +102,11 @@ class Total(NamedTuple):
         high = np.where(negative, ~self.high + (self.low == 0), self.high)
         top, rest = np.int64(limit >> 64), np.uint64(limit & (2**64 - 1))
         return (high > top) | ((high == top) & (low >= rest))
+
+
+def _wide(blocks: list[Ints]) -> tuple[Total, Ints]:
+    """The sum of a decimal column that is wider than a word: its lowest 128 bits, and the word above them."""
+    low, upper = Total.of(blocks[0], True), Total.of(blocks[1], False)
+    high = low.high + upper.low.view(np.int64)
+    carry = (high.view(np.uint64) < upper.low).astype(np.int64)
+    return Total(low.low, high), upper.high + (low.high >> 63) + carry  # low halves taken back may exceed those added

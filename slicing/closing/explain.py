@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -33,6 +34,7 @@ from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_windows import RowWindow
 from slicing.windows.rows.users import BoundContextAware
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _UNBOUNDED = (
     (Landmark, "landmark keeps every key"),
     (Whole, "whole() keeps every key until flush"),
@@ -183,11 +185,16 @@ def _of_users(plan: Plan) -> list[tuple[str, str]]:
     """Whether the methods of users' windows are compiled."""
     found = [
         f"{plan.names[w.number]}: "
-        + (f"plain Python, row by row: {w.compiled}" if isinstance(w.compiled, str) else "compiled, a kernel over rows")
+        + ("compiled, a kernel over rows" if not isinstance(w.compiled, str) else _reason(w.compiled))
         for w in plan.rows.windows
         if isinstance(w, BoundContextAware)
     ]
     return [("windows of your own", "\n".join(found))] if found else []
+
+
+def _reason(refused: str) -> str:
+    """Why code is not compiled, without the colours of numba's message."""
+    return f"plain Python, row by row: {_COLOURS.sub('', refused)}"
 
 
 def _splits(plan: Plan) -> str:

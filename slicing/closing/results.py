@@ -256,7 +256,8 @@ def _overflown(plan: Plan, answers: Answers, name: str, found: Lowered, array: p
         at = row if answers.shows is None else int(answers.shows[row])
         raise OverflowError(
             f"{unfit(plan.spec.aggs[name], found, at, name)} in window "
-            f"{plan.names[int(answers.window[row])]!r} from {start} to {end}; use on_overflow='null' or 'wrap'"
+            f"{plan.names[int(answers.window[row])]!r} from {start} to {end}; use on_overflow='null' or 'wrap', "
+            "or floats, such as sl.col('x').cast('float64')"
         )
     if plan.spec.on_overflow == "wrap" and not pa.types.is_decimal(array.type):
         return array

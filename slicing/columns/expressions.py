@@ -101,13 +101,15 @@ class CannotCompute(ValueError):
             "; integers are computed as floats here, which are exact only in this range: cast them, such as "
             f"sl.col({whole!r}).cast('float64', safe=False), which rounds beyond 2**53"
         )
+        wide = any(types.field(name).type in (pa.int64(), pa.uint64()) for name in derived.fields)
+        wider = ".cast('float64')" if wide else ".cast('int64'), or 'float64'"
         cures = {
             "divide by zero": "; pc.divide(a, b) gives inf for floats",
-            "overflow": f": the type of its columns is too narrow; compute in a wider one, such as {one}.cast('int64')"
-            ", or 'float64'",
+            "overflow": f": the type of its columns is too narrow; compute in a wider one, such as {one}{wider}",
             "recision": f"; cast to decimals of fewer digits, or to floats, such as {one}.cast('float64')",
             "to 16777216": rounded,
             "to 9007199254740992": rounded,
+            "not in range": f"; cast to a type that holds these numbers, such as {one}.cast('float64', safe=False)",
             "non-scalar": "; an expression is computed row by row: ask for what needs several rows as an aggregate",
         }
         if any(pa.types.is_timestamp(types.field(n).type) for n in derived.fields):

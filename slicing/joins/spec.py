@@ -46,7 +46,8 @@ class JoinSpec(SpecOfTwo):
         ``"all"``, or one partner for each left row (as-of joins): ``"last"``, ``"first"`` or ``"nearest"``. ``how`` is
         then ``"inner"`` or ``"left"``.
     where : pyarrow.compute.Expression, optional
-        A condition over the result columns that pairs must satisfy; null counts as false.
+        A condition over the result columns that pairs must satisfy; null counts as false. With ``match`` the partner is
+        the last (first, nearest) row that satisfies it.
     watermark : Watermark or (Watermark, Watermark), optional
         How the watermark of each stream moves; ``sl.bounded(0)`` if left out.
     idle : span, optional

@@ -165,7 +165,13 @@ def _at_most(window: Sliding) -> bool:
 
 
 def _again(name: str, agg: Formula) -> Aggregate:
-    if not isinstance(agg, Aggregate) or agg.function not in _AGAIN or agg.options:
+    if isinstance(agg, Aggregate) and agg.function in _AGAIN and agg.options:
+        given = " and ".join(option for option, _ in agg.options)
+        raise ValueError(
+            f"aggs[{name!r}] is {agg!r}, whose {given} bounds each part, not the whole: a rollup takes {agg.function} "
+            "without it"
+        )
+    if not isinstance(agg, Aggregate) or agg.function not in _AGAIN:
         raise ValueError(
             f"aggs[{name!r}] is {agg!r}, whose parts do not say what the whole is; a rollup takes "
             f"{', '.join(_AGAIN)}: ask for the sum and the count instead of a mean, and divide afterwards"

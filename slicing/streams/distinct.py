@@ -33,8 +33,10 @@ from slicing.system.arguments import choice, column_name, column_or_none, says_a
 from slicing.system.arrays import Ints
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import Duration, parse_span, shown
-from slicing.windows.builtin import Calendar, Tumbling
+from slicing.windows.builtin import Calendar, Tumbling, Window
+from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.per_row import per_row
+from slicing.windows.rows.row_windows import RowWindow
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -52,7 +54,7 @@ class DistinctSpec:
         its key has an earlier row less than the span before it.
     keep : str
         ``"first"`` or ``"last"``: the first or last row of a window by (time, ``sequence``, arrival), emitted when the
-        window is complete. ``"any"``: the first row to arrive, emitted at once.
+        window is complete. ``"any"``: the first row to arrive, emitted at once. A span only takes ``"first"``.
     sequence : str, optional
         A column that orders rows of equal time.
     watermark : Watermark, optional
@@ -83,6 +85,10 @@ class DistinctSpec:
         watermark: Watermark | None = None,
     ) -> None:
         if not isinstance(within, Tumbling | Calendar):
+            if isinstance(within, ContextFreeWindow | RowWindow | Window):
+                raise TypeError(
+                    f"within must be sl.tumbling(...), sl.calendar(...) or a span such as '1m'; got {within!r}"
+                )
             within = parse_span(within, "within", positive=True)
         elif within.fill:
             raise ValueError(f"within={within!r}: fill=True has no meaning here; leave it out")

@@ -68,6 +68,12 @@ def without_arrow(value: object) -> object:
     return value.as_py()
 
 
+def check_moment(value: object, argument: str) -> int:
+    """A moment in nanoseconds, before the time column is known. Raises if it is none."""
+    number = "a whole number in the unit of the time column, such as microseconds for a timestamp[us]"
+    return Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(value, argument, number)
+
+
 def plain_moment(watermark: object) -> object:
     """A watermark as a number, a text or numpy's datetime, before the type of the time column is known."""
     watermark = without_arrow(watermark)
@@ -78,7 +84,7 @@ def plain_moment(watermark: object) -> object:
             "watermark must be a whole number, a datetime, a date or an ISO string, as the time column is; got "
             f"{watermark!r}"
         )
-    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # raises if it is no moment
+    check_moment(watermark, "watermark")
     if isinstance(watermark, np.datetime64):
         return watermark
     return watermark.isoformat() if isinstance(watermark, date) else str(watermark)
@@ -286,10 +292,11 @@ class Measure:
         """The words that the column can hold; for uint64, up to the largest int64."""
         return _bounds(self._storage)
 
-    def moment_ns(self, value: object, argument: str) -> int:
+    def moment_ns(self, value: object, argument: str, number: str | None = None) -> int:
+        """A moment in nanoseconds. ``number``: what a number would be, if not one in the unit of this column."""
         allowed = (
             f"{argument} must be a datetime, a date, an ISO 8601 string such as '2024-05-01T12:30', "
-            f"a numpy.datetime64 or a whole number of {self.unit_name}"
+            f"a numpy.datetime64 or {number or f'a whole number of {self.unit_name}'}"
         )
         beyond_micros = 0
         moment = value

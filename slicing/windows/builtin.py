@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import ClassVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
 from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step, steady_step
 from slicing.times.durations import SECOND, Duration, Span, amount, parse_span, shown
-from slicing.times.measure import Measure, without_arrow
+from slicing.times.measure import Measure, check_moment, without_arrow
 from slicing.windows.bounds import (
     BEGIN,
     END,
@@ -270,6 +271,8 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
 def landmark(every: object, start: object = None) -> Landmark:
     """Windows that all begin at one start and end at every multiple of ``every`` after it; they are never reset.
 
+    Multiples are counted from 1970, or from 0 in integer columns, not from the start.
+
     Parameters
     ----------
     every
@@ -306,15 +309,14 @@ def fixed(start: object, end: object) -> Fixed:
     if start is None or end is None:
         raise TypeError(f"fixed needs a start and an end; got start={start!r}, end={end!r}")
     start, end = _point(start, "fixed's start"), _point(end, "fixed's end")
-    instants = Measure.of(pa.timestamp("ns", "UTC"), "time")
-    bounds = [p if isinstance(p, int) else instants.moment_ns(p, "fixed's bounds") for p in (start, end)]
+    bounds = [p if isinstance(p, int) else check_moment(p, "fixed's bounds") for p in (start, end)]
     if isinstance(start, int) == isinstance(end, int) and bounds[0] >= bounds[1]:
         raise ValueError(f"fixed's end must be later than its start; got {start!r} to {end!r}")
     return Fixed(start, end)
 
 
 @says_arguments
-def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = False) -> Calendar:
+def calendar(unit: str, tz: str | ZoneInfo = "UTC", *, fill: bool = False, local: bool = False) -> Calendar:
     """Days, weeks (from Monday), months, quarters, years, hours or minutes of a time zone, with its clock changes.
 
     Parameters
@@ -323,8 +325,8 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = Fa
         Such as "1d", "2w", "3mo", "1q", "1y", "6h" or "15min". Several days are counted from 1970-01-01, weeks from
         Monday 1970-01-05, months, quarters and years from January 1970. Hours and minutes must divide a day.
     tz
-        The zone of the windows: UTC, if it is not given, also if the time column has another zone. For times without a
-        zone, only UTC.
+        The zone of the windows, a name or a ``ZoneInfo``: UTC, if it is not given, also if the time column has another
+        zone. For times without a zone, only UTC.
     fill
         Also emit the empty windows between a key's first and last row.
     local
@@ -345,6 +347,8 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = Fa
     sl.calendar('15m', local=True)
     """
     unit = calendar_unit(unit)
+    if isinstance(tz, ZoneInfo):
+        tz = tz.key
     check_zone(tz)
     if yes_or_no(local, "local") and tz not in UTC_NAMES:
         raise ValueError(f"calendar takes tz= (for times with a zone) or local=True, not both; got tz={tz!r}")
@@ -393,7 +397,7 @@ def _point(value: object, argument: str) -> object:
     value = without_arrow(value)
     if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
         return int(value)
-    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(value, argument)  # raises if it is no moment
+    check_moment(value, argument)
     return value
 
 

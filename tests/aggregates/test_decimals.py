@@ -85,3 +85,16 @@ def test_means_round_halves_away_from_zero(precision: int, scale: int, windows: 
         places = Decimal(1).scaleb(-scale - 4)
         exact = [(sum(some) / len(some)).quantize(places, ROUND_HALF_UP) if some else None for some in held]
     assert found.type == pa.decimal128(precision + 4, scale + 4) and found.to_pylist() == exact
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(38, 38), (38, 37), (38, 20), (20, 4)])
+def test_means_of_sums_beyond_the_type(precision: int, scale: int) -> None:
+    """The sum of these rows has more digits than the widest decimal; their mean fits."""
+    with localcontext() as exact:
+        exact.prec = 200
+        digits = scale if scale > 34 else min(precision, 34)  # a mean has up to four more behind the point
+        largest = Decimal(10**digits - 1).scaleb(-scale)
+        data = pa.table({"t": [1] * 40, "d": pa.array([largest] * 39 + [-largest], pa.decimal128(precision, scale))})
+        (found,) = sl.aggregate(data, sl.Spec("t", {"w": sl.tumbling(10)}, {"m": sl.mean("d")}))["m"].to_pylist()
+        digit = Decimal(1).scaleb(-min(scale + 4, 38))
+        assert found == (38 * largest / 40).quantize(digit, ROUND_HALF_UP)

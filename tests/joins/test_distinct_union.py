@@ -168,6 +168,8 @@ def test_what_distinct_refuses() -> None:
         sl.DistinctSpec(["id", "window"], "t", sl.tumbling(5))
     with pytest.raises(ValueError, match="keep='last' needs a window"):
         sl.DistinctSpec("id", "t", 5, "last")
+    with pytest.raises(TypeError, match=r"within must be sl.tumbling\(...\), sl.calendar\(...\) or a span .*session"):
+        sl.DistinctSpec(on=["id"], time="t", within=sl.session(5))
     with pytest.raises(ValueError, match="keep='any' needs a window"):
         sl.DistinctSpec("id", "t", 5, "any")
     with pytest.raises(ValueError, match="keep must be one of 'first', 'last', 'any'; got 'some'"):

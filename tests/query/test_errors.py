@@ -231,6 +231,7 @@ WHEN_BUILT = {
     "sl.distinct(rows(), sl.DistinctSpec('k', 't', 5), time='t')": (
         "TypeError: distinct takes a spec alone, or on=, time= and within=; got both"
     ),
+    "abs(sl.count())": "TypeError: sl.count() has no abs(): aggregates take + - * /; compute it from the result",
     "sl.sum('v') ** 2": "TypeError: sl.sum('v') has no power: aggregates take + - * /; write a * a, or compute it ...",
     "sl.sum(pl.col('v'))": "TypeError: sum's column must be the name of a column or an expression; got ...; "
     "expressions are pyarrow's here: sl.col('x') > 3",
@@ -697,11 +698,11 @@ ROWS = {
     ),
     "push(spec(aggs={'s': sl.sum('v')}), rows(v=[1 << 62, 1 << 62]), rows(t=[50, 99]))": (
         "OverflowError: sl.sum('v') (output column 's') does not fit int64 in window 'w' from 0 to 10; use "
-        "on_overflow='null' or 'wrap'"
+        "on_overflow='null' or 'wrap', or floats, such as sl.col('x').cast('float64')"
     ),
     "push(spec(aggs={'p': sl.product('v')}), rows(v=[1 << 62, -4])).flush()": (
         "OverflowError: sl.product('v') (output column 'p') does not fit int64 in window 'w' from 0 to 10; "
-        "use on_overflow='null' or 'wrap'"
+        "use on_overflow='null' or 'wrap', or floats, such as sl.col('x').cast('float64')"
     ),
     "finished().advance(50)": (
         "RuntimeError: the operator was flushed, which ends its stream; build a new Operator to go on"
@@ -731,7 +732,8 @@ ROWS = {
     ),
     "sl.Operator(spec()).advance('yesterday')": (
         "ValueError: watermark must be a datetime, a date, an ISO 8601 string such as '2024-05-01T12:30', a "
-        "numpy.datetime64 or a whole number of nanoseconds; got 'yesterday'"
+        "numpy.datetime64 or a whole number in the unit of the time column, such as microseconds for a timestamp[us]; "
+        "got 'yesterday'"
     ),
     "push(spec(windows={'w': sl.fixed('2024-01-01', 5)}))": (
         "TypeError: windows['w']: fixed's start must be a whole number, as the time column is of type int64; "
@@ -818,7 +820,7 @@ ONCE_WRONG = {
     "sl.Operator(spec(), threads=None)": "ValueError: threads must be a whole number of at least 1; got None",
     "sl.aggregate(rows(), spec(), threads=1025)": "ValueError: threads must be ... from 1 to 1024; got 1,025",
     "sl.aggregate(rows(t=[1, 2], v=[2**62, 2**62]), spec(windows={'l': sl.landmark(5)}, aggs={'s': sl.sum('v')}))": (
-        "OverflowError: ... does not fit int64 in window 'l' from None to 5; use on_overflow='null' or 'wrap'"
+        "OverflowError: ... does not fit int64 in window 'l' from None to 5; use on_overflow='null' or 'wrap', or ..."
     ),
     "sl.attach(rows(), spec(), threads=10**30)": "ValueError: threads must be ... from 1 to 1024; got 1,000,...",
     "sl.join(rows(), rows(), on='k', time='t', within=(0, 1), threads=2000)": "ValueError: ...1024; got 2,000",

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import slicing as sl
 import slicing.times.calendars
 from slicing.times.calendars import CalendarEdges
 from slicing.times.durations import Duration, parse_span
@@ -763,6 +764,7 @@ def test_calendar_arguments_are_checked() -> None:
     for unit in ("1s", "day", 1):
         with pytest.raises(ValueError, match=f"^unit must be a number of minutes, .*; got {unit!r}$"):
             CalendarEdges(unit, "UTC", MICROS)
+    assert sl.calendar("1d", tz=ZoneInfo("Europe/Berlin")) == sl.calendar("1d", tz="Europe/Berlin")
     zone = "tz must be the name of a time zone such as 'Europe/Berlin' or 'UTC'; got "
     for tz in ("Mars/Olympus", "", "../etc/passwd", "America", "+01:00", "/etc/localtime"):
         with raises(ValueError, f"{zone}{tz!r}"):
