@@ -33,10 +33,12 @@ from slicing.system.arguments import choice, column_name, column_or_none, says_a
 from slicing.system.arrays import Ints
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import Duration, parse_span, shown
-from slicing.windows.builtin import Calendar, Tumbling, Window
+from slicing.windows.builtin import Calendar, Tumbling, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.per_row import per_row
 from slicing.windows.rows.row_windows import RowWindow
+
+_WINDOWS = Tumbling | Calendar | Whole  # all other values of ``within`` are spans
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -50,8 +52,9 @@ class DistinctSpec:
     time : str
         The time column.
     within : window or span
-        ``sl.tumbling(...)`` or ``sl.calendar(...)``: one row for each key and window. Or a span: a row is dropped if
-        its key has an earlier row less than the span before it.
+        ``sl.tumbling(...)`` or ``sl.calendar(...)``: one row for each key and window. ``sl.whole()``: one row for each
+        key; no key is ever forgotten. Or a span: a row is dropped if its key has an earlier row less than the span
+        before it, whether that one is kept or not.
     keep : str
         ``"first"`` or ``"last"``: the first or last row of a window by (time, ``sequence``, arrival), emitted when the
         window is complete. ``"any"``: the first row to arrive, emitted at once. A span only takes ``"first"``.
@@ -69,7 +72,7 @@ class DistinctSpec:
 
     on: tuple[str, ...]
     time: str
-    within: Tumbling | Calendar | Duration | int
+    within: Tumbling | Calendar | Whole | Duration | int
     keep: str
     sequence: str | None
     watermark: Watermark
@@ -84,16 +87,15 @@ class DistinctSpec:
         sequence: str | None = None,
         watermark: Watermark | None = None,
     ) -> None:
-        if not isinstance(within, Tumbling | Calendar):
+        if not isinstance(within, _WINDOWS):
             if isinstance(within, ContextFreeWindow | RowWindow | Window):
-                raise TypeError(
-                    f"within must be sl.tumbling(...), sl.calendar(...) or a span such as '1m'; got {within!r}"
-                )
+                allowed = "within must be sl.tumbling(...), sl.calendar(...), sl.whole() or a span such as '1m'"
+                raise TypeError(f"{allowed}; got {within!r}")
             within = parse_span(within, "within", positive=True)
-        elif within.fill:
+        elif getattr(within, "fill", False):
             raise ValueError(f"within={within!r}: fill=True has no meaning here; leave it out")
         choice(keep, "keep", ("first", "last", "any"))
-        if keep != "first" and not isinstance(within, Tumbling | Calendar):
+        if keep != "first" and not isinstance(within, _WINDOWS):
             raise ValueError(
                 f"keep={keep!r} needs a window, such as sl.tumbling({shown(within)}); within={shown(within)} keeps "
                 "rows that have no earlier one"
@@ -125,7 +127,7 @@ class DistinctSpec:
         given: dict[str, Any] = {"by": self.on, "sequence": self.sequence, "watermark": self.watermark}
         if self.keep == "any":  # it says which rows are late and what the results have reached
             return Spec(self.time, {"w": self.within}, {least: count()}, **given)  # type: ignore[dict-item]
-        if isinstance(self.within, Tumbling | Calendar):
+        if isinstance(self.within, _WINDOWS):
             return Spec(self.time, {"w": self.within}, {row_name: row}, **given)
         return Spec(self.time, {"w": per_row(self.within)}, {row_name: row, least: min(self.time)}, **given)
 
@@ -165,7 +167,7 @@ class DistinctOutput:
         The accounting, as in :attr:`Output.stats`.
     watermark : object
         No later output has a row before this time. With windows it is the start of the earliest window that is still
-        open.
+        open; with ``whole()`` None.
     """
 
     rows: pa.Table
@@ -329,7 +331,7 @@ class Distinct(TakesTurns):
         if packed in late.column_names:
             whole = self._typed(_columns(late[packed]))
             late = whole.append_column(with_reason(whole.schema)[-1], late[late.num_columns - 1])
-        spans = not isinstance(self.spec.within, Tumbling | Calendar)
+        spans = not isinstance(self.spec.within, _WINDOWS)
         reached = out.watermark if spans else out.progress.get("window_start")  # windows emit rows in any order
         return DistinctOutput(rows, late, out.stats, reached)
 

@@ -11,27 +11,31 @@ from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy
 from slicing.columns.keys import KeyTable
+from slicing.columns.order import alike
 from slicing.columns.values import decoded, plain
 from slicing.joins.within import Windows
-from slicing.system.arrays import Ints
+from slicing.system.arrays import MOST, Ints
 from slicing.system.bundles import table_bytes, table_of
 from slicing.times.measure import Measure
-from slicing.windows.builtin import Calendar, Tumbling
+from slicing.windows.builtin import Calendar, Tumbling, Whole
 
 
 class FirstRows:
     """Pairs of key and window that have had a row, as codes of a key table. The window's start is its last column."""
 
     def __init__(self, within: object, time: pa.Field, keys: list[pa.DataType]) -> None:
-        assert isinstance(within, Tumbling | Calendar)
+        assert isinstance(within, Tumbling | Calendar | Whole)
         self._measure = Measure.of(time.type, time.name)
-        self._windows = Windows(within, self._measure)
+        self._windows = None if isinstance(within, Whole) else Windows(within, self._measure)
         self._keys = KeyTable([*keys, pa.int64()])
         self._end = np.empty(0, np.int64)  # the window's end for each code
 
     def first(self, time: pa.Array, keys: list[pa.Array]) -> Ints:
         """Positions, in order, of rows that are the first of their key and window. They are remembered from now on."""
-        start, end = self._windows.bounds(self._measure.words(time))
+        if self._windows is None:
+            start, end = alike(0, len(time)), alike(MOST, len(time))
+        else:
+            start, end = self._windows.bounds(self._measure.words(time))
         known = len(self._keys)
         columns = [plain(column) for column in keys]
         columns = [column.cast(decoded(column.type)) for column in columns]

@@ -39,8 +39,10 @@ def table(rows: list[dict]) -> pa.Table:
 
 def kept(rows: list[dict], within: object, keep: str, sequence: str | None) -> list[int]:
     """The rows that stay, by definition."""
+    size = 2**64 if within == sl.whole() else 10
+    low = -(2**63) if within == sl.whole() else 0
     if keep == "any":
-        firsts = dict(reversed([((row["t"] // 10, row["k"]), i) for i, row in enumerate(rows)]))
+        firsts = dict(reversed([(((row["t"] - low) // size, row["k"]), i) for i, row in enumerate(rows)]))
         return sorted(firsts.values())
     order = sorted(range(len(rows)), key=lambda i: (rows[i]["t"], rows[i]["s"] if sequence else 0, i))
     if isinstance(within, int):
@@ -54,7 +56,7 @@ def kept(rows: list[dict], within: object, keep: str, sequence: str | None) -> l
         return sorted(out)
     groups = defaultdict(list)
     for i in order:
-        groups[rows[i]["t"] // 10, rows[i]["k"]].append(i)
+        groups[(rows[i]["t"] - low) // size, rows[i]["k"]].append(i)
     return sorted(of[0] if keep == "first" else of[-1] for of in groups.values())
 
 
@@ -64,7 +66,10 @@ def numbers(rows: pa.Table) -> list[int]:
 
 @pytest.mark.parametrize(
     ("within", "keep"),
-    [(7, "first"), (sl.tumbling(10), "first"), (sl.tumbling(10), "last"), (sl.tumbling(10), "any")],
+    [
+        (7, "first"),
+        *((window, keep) for window in (sl.tumbling(10), sl.whole()) for keep in ("first", "last", "any")),
+    ],
 )
 @pytest.mark.parametrize("sequence", [None, "s"])
 def test_rows_stay_as_the_definition_says_however_they_are_split(
@@ -115,7 +120,11 @@ def test_any_row_comes_at_once_and_is_forgotten_with_its_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("within", "keep"), [(7, "first"), (sl.tumbling(10), "first"), (sl.tumbling(10), "last"), (sl.tumbling(10), "any")]
+    ("within", "keep"),
+    [
+        (7, "first"),
+        *((window, keep) for window in (sl.tumbling(10), sl.whole()) for keep in ("first", "last", "any")),
+    ],
 )
 def test_no_row_comes_before_the_watermark_of_the_results_and_none_is_late_in_a_chain(
     within: object, keep: str
@@ -168,7 +177,9 @@ def test_what_distinct_refuses() -> None:
         sl.DistinctSpec(["id", "window"], "t", sl.tumbling(5))
     with pytest.raises(ValueError, match="keep='last' needs a window"):
         sl.DistinctSpec("id", "t", 5, "last")
-    with pytest.raises(TypeError, match=r"within must be sl.tumbling\(...\), sl.calendar\(...\) or a span .*session"):
+    with pytest.raises(
+        TypeError, match=r"within must be sl.tumbling\(...\), sl.calendar\(...\), sl.whole\(\) or a span .*session"
+    ):
         sl.DistinctSpec(on=["id"], time="t", within=sl.session(5))
     with pytest.raises(ValueError, match="keep='any' needs a window"):
         sl.DistinctSpec("id", "t", 5, "any")
@@ -405,3 +416,14 @@ def test_a_slice_with_nulls_without_a_type_inside_is_passed_on() -> None:
     table = pa.table({"t": range(300), "c": [{"a": n, "b": None} for n in range(300)]}).slice(100, 50)
     assert sl.Union({"a": sl.bounded(0)}, "t").push("a", table).rows["c"].to_pylist() == table["c"].to_pylist()
     assert sl.union([table, table]).num_rows == 100
+
+
+def test_a_key_is_never_forgotten_with_whole() -> None:
+    """The first row of each key comes at once, however late; rows of years later are its duplicates."""
+    start, year = 1_714_564_800_000_000_000, 365 * 24 * 3600 * 10**9
+    op = sl.Distinct(sl.DistinctSpec("id", "t", sl.whole(), "any", watermark=sl.manual()))
+    times = pa.array([start, start + year, start - year], pa.timestamp("ns"))
+    assert op.push(pa.table({"t": times, "id": ["a", "b", "a"], "v": [1, 2, 3]})).rows["v"].to_pylist() == [1, 2]
+    out = op.push(pa.table({"t": times, "id": ["a", "c", "d"], "v": [4, 5, 6]}))
+    assert out.rows["v"].to_pylist() == [5, 6] and out.late.num_rows == 0 and out.watermark is None
+    assert op.flush().rows.num_rows == 0
