@@ -27,7 +27,7 @@ from slicing.closing.gathered import in_order
 from slicing.closing.over_cells import are_words, have_values, moves, over_cells
 from slicing.closing.spans import Known
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import alike, inverse, order_with_ties, sorting, stable_order
+from slicing.columns.order import alike, distinct, inverse, order_with_ties, sorting, stable_order
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.kernels.strategies.recompute import recompute
 from slicing.query.plan import Plan
@@ -88,7 +88,7 @@ def time_answers(
     if windows_of is None:
         due = plan.edges.due(ends, after, until)
     else:
-        due = plan.edges.due(np.unique(windows_of.end), after, until).over(ends)
+        due = plan.edges.due(distinct(windows_of.end), after, until).over(ends)
     if not due.type.size:
         return Answers.none(plan)
     scope = _Scope.of_slices(plan, table, starts, due)
@@ -109,7 +109,7 @@ def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Ans
     """
     if not plan.bounds or not instances.first.size:
         return Answers.none(plan)
-    ends = np.unique(instances.cells.end)
+    ends = distinct(instances.cells.end)
     due = plan.edges.due(ends, after, until)
     if not due.type.size:
         return Answers.none(plan)

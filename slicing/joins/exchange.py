@@ -23,6 +23,7 @@ from slicing.closing.results import late_rows, none_late
 from slicing.columns.arrow_io import empty, size_of, together
 from slicing.columns.bits import as_numpy
 from slicing.columns.keys import KeyTable
+from slicing.columns.order import distinct
 from slicing.columns.sources import one_batch
 from slicing.columns.values import taken
 from slicing.joins.arrivals import Rows, Timed, encoded, judged, timed
@@ -149,7 +150,7 @@ class Spread:
         rows = np.repeat(np.arange(time.size), copies)
         first = np.cumsum(copies) - copies
         spans = low[rows] + np.arange(rows.size) - first[rows]
-        both = np.unique(rows * count + _placed(hashed[rows], spans, count))
+        both = distinct(rows * count + _placed(hashed[rows], spans, count))
         return both // count, both % count
 
 

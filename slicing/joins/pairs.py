@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from slicing.columns.order import order_by
+from slicing.columns.order import distinct, order_by
 from slicing.joins.sides import Run
 from slicing.joins.within import Band, Windows
 from slicing.kernels.band import claim, count_partners, fill_partners, fill_times, nearest, settle
@@ -70,7 +70,7 @@ class Found:
         if not ends.size or ends[-1] <= size:
             yield 0, ends.size
             return
-        cuts = np.unique(np.searchsorted(ends, np.arange(size, int(ends[-1]) + size, size), "left") + 1)
+        cuts = distinct(np.searchsorted(ends, np.arange(size, int(ends[-1]) + size, size), "left") + 1)
         bounds = [0, *np.minimum(cuts, ends.size).tolist()]
         yield from ((a, b) for a, b in pairwise(sorted(set(bounds))) if a < b)
 

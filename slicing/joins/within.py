@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from slicing.columns.order import distinct
 from slicing.joins.arguments import shown_spans
 from slicing.joins.spec import JoinSpec
 from slicing.system.arrays import LEAST, MOST, Ints, Mask
@@ -129,7 +130,7 @@ class Windows:
         return None if until < LEAST else until
 
     def below(self, side: int, others: Ints) -> Ints:
-        marks = np.unique(others)
+        marks = distinct(others)
         floors = [MOST if mark == MOST else max(LEAST, self.floor(mark)) for mark in marks.tolist()]
         return np.array(floors, np.int64)[np.searchsorted(marks, others)]
 

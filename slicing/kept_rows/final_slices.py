@@ -11,7 +11,7 @@ import numpy as np
 
 from slicing.cells.blocks import identity, kind_of
 from slicing.cells.table import Cells
-from slicing.columns.order import changes
+from slicing.columns.order import changes, distinct
 from slicing.kept_rows.final import Run
 from slicing.kept_rows.plain import groups_of
 from slicing.kept_rows.remembered import Quiet, grown
@@ -29,7 +29,7 @@ def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:
     bounds, before, base = _groups(plan, quiet, rows, ranked)
     fresh = Fresh(rows.time, bounds, base, lambda flag: rows.flag(plan.rows.flags[flag][1]))
     cuts = [window.cuts(fresh) for window in plan.rows.windows]
-    first = cuts[0].at if len(cuts) == 1 else np.unique(np.concatenate([cut.at for cut in cuts]))
+    first = cuts[0].at if len(cuts) == 1 else distinct(np.concatenate([cut.at for cut in cuts]))
     last = np.append(first[1:], len(rows))
     facts = np.zeros((first.size, len(FACTS)), np.int64)
     facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]

@@ -24,7 +24,7 @@ from slicing.cells.ranked import CellOf, map_ranks
 from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import present
-from slicing.columns.order import stable_order
+from slicing.columns.order import distinct, stable_order
 from slicing.columns.pools import ranks
 from slicing.columns.values import has_offsets
 from slicing.kernels.cells import CODE
@@ -104,7 +104,7 @@ def _own_values(
         return words
 
     map_ranks(plan.lanes, cells, name, gather)
-    used = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    used = distinct(np.concatenate(parts)) if parts else np.empty(0, np.int64)
     first = used.searchsorted(np.arange(count + 1) * size)
 
     def renumbered(words: Ints, complemented: bool, cell: CellOf) -> Ints:

@@ -232,7 +232,7 @@ class BoundLandmark(Bound):
         return -(-end // self.every) * self.every
 
     def due(self, ends: Ints, after: int, until: int) -> Due:
-        end = np.unique(-(-ends[self.covers(ends)] // self.every) * self.every)
+        end = distinct(-(-ends[self.covers(ends)] // self.every) * self.every)
         end = end[(end > after) & (end <= until)]
         start = np.full(end.size, BEGIN if self.start is None else self.start, np.int64)
         return Due(start, end, np.maximum(end - self.every, start))
@@ -326,4 +326,4 @@ def _steps(first: Ints, last: Ints, every: int, until: int) -> Ints:
     count = (last - first) // every + 1
     offset = np.cumsum(count) - count
     steps = np.arange(count.sum()) - np.repeat(offset, count)
-    return np.unique(np.repeat(first, count) + steps * every)
+    return distinct(np.repeat(first, count) + steps * every)

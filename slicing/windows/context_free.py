@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slicing.columns.order import changes, order_by
+from slicing.columns.order import changes, distinct, order_by
 from slicing.system.arrays import Ints, Mask
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LIMIT, Bound, Due, no_windows
@@ -101,7 +101,7 @@ class BoundUser(Bound):
             raise ValueError(
                 f"{self.window!r}.containing({time}) gave {list(own)}, whose bounds do not fit int64"
             ) from None
-        bounds = np.unique(found)
+        bounds = distinct(found.ravel())
         bounds = bounds[(bounds > -LIMIT) & (bounds < LIMIT)]  # where rows may lie
         edges = self._next_edge(bounds - 1) if bounds.size else bounds
         wrong = np.flatnonzero(edges != bounds)

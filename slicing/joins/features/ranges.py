@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slicing.columns.order import distinct
 from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.within import LEFT, PARTS, RIGHT, Band, Reach, behind
 from slicing.system.arrays import LEAST, MOST, Ints
@@ -109,7 +110,7 @@ class Ranges:
     def below(self, side: int, others: Ints) -> Ints:
         if side == LEFT:
             return behind(others, self.nearest)
-        marks = np.unique(others)
+        marks = distinct(others)
         done = [MOST if mark == MOST else self.done(RIGHT, mark) for mark in marks.tolist()]
         before = [LEAST if until is None else min(until, MOST - 1) + 1 for until in done]
         return np.array(before, np.int64)[np.searchsorted(marks, others)]

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow.compute as pc
 
-from slicing.columns.order import changes
+from slicing.columns.order import changes, distinct
 from slicing.kernels.rows import alike, frames
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints, Mask
@@ -146,7 +146,7 @@ class StreamPunctuation(BoundPunctuation):
             return nothing()
         earliest, latest = int(view.time.min()), int(view.time.max())
         marks = self._marks(view)
-        low = np.unique(np.append(marks, earliest))
+        low = distinct(np.append(marks, earliest))
         high = np.append(low[1:], FOREVER)
         which, group, first, last = by_group(view, view.time, low, high)
         closes, start = high[which], low[which]
@@ -163,7 +163,7 @@ class StreamPunctuation(BoundPunctuation):
         return np.broadcast_to(view.flagged(self.flag).any(), view.first.size)
 
     def _marks(self, view: View) -> Ints:
-        return np.unique(view.time[view.flagged(self.flag)])
+        return distinct(view.time[view.flagged(self.flag)])
 
 
 # --- frames ---------------------------------------------------------------------------------------------------------
