@@ -20,6 +20,7 @@ from slicing.cells.list_kinds import COUNTED, EARLIEST
 from slicing.cells.lists import Lists, Picked
 from slicing.columns import arrow_out
 from slicing.kernels.lists import ADD
+from slicing.query.policy import Policy
 from slicing.windows.edges import EdgeSet
 
 SHAPES = {
@@ -483,3 +484,27 @@ def test_lists_that_fit_no_column_are_refused_before_they_are_made():
     with pytest.raises(OverflowError, match="60,000 lists have 3,600,000,000 values in all, and a column at most"):
         sl.aggregate(rows, spec)
     assert sl.quantile("v", Decimal("0.5")) == sl.quantile("v", 0.5)
+
+
+@pytest.mark.parametrize("window", [sl.session(50), sl.sliding(400, every=100)], ids=["sessions", "sliding"])
+def test_each_piece_of_the_results_looks_at_the_lists_of_its_own_windows(window: object) -> None:
+    """Pieces of 40 windows; those of sessions by key lie anywhere among the cells."""
+    rng, origin = np.random.default_rng(5), 1_714_564_800_000_000_000
+    time, key = np.sort(rng.integers(0, 4000, 5000)), rng.integers(0, 200, 5000)
+    value = rng.integers(-4, 4, 5000) * 2**60
+    data = pa.table({"t": origin + time, "k": key, "v": pa.array(value, mask=rng.random(5000) < 0.1)})
+    aggs = {"distinct": sl.count_distinct("v"), "mode": sl.mode("v"), "median": sl.median("v")}
+    aggs |= {"all": sl.collect("v"), "top": sl.top_k("v", 2)}
+    op = sl.Operator(sl.Spec("t", {"w": window}, aggs, by="k"), policy=Policy(piece=40))
+    found = pa.concat_tables([op.push(data).windows, op.flush().windows]).to_pylist()
+    assert len(found) > 1500
+    rows = list(zip(*data.to_pydict().values(), strict=True))
+    for row in found:
+        start, end, here = row["window_start"], row["window_end"], row["k"]
+        values = [v for t, k, v in rows if k == here and start <= t < end and v is not None]
+        counts = Counter(values)
+        assert row["distinct"] == len(counts)
+        assert row["all"] == (values or None)
+        assert row["top"] == (sorted(values, reverse=True)[:2] or None)
+        assert row["mode"] == max(counts, key=lambda v: counts[v], default=None)
+        assert row["median"] == (float(np.median(np.array(values, float))) if values else None)
