@@ -85,17 +85,20 @@ class _OfCells(Column):
             self.read[at, bottom, top] = self._column(at, bottom, top)
         return self.read[at, bottom, top]
 
+    def _parts(self, at: int, bottom: int, top: int) -> list[Ints]:
+        cells = zip(self.lie[:-1], self.lie[1:], self.blocks, strict=True)
+        some = [(begin, block) for begin, end, block in cells if begin < top and bottom < end]
+        return [block[max(bottom - begin, 0) : top - begin, at] for begin, block in some]
+
     def _column(self, at: int, bottom: int, top: int) -> Ints:
-        parts = []
-        for begin, end, block in zip(self.lie[:-1], self.lie[1:], self.blocks, strict=True):
-            if begin < top and bottom < end:
-                parts.append(block[max(bottom - begin, 0) : top - begin, at])
+        parts = self._parts(at, bottom, top)
         column = np.concatenate(parts) if len(parts) > 1 else parts[0].copy()
         column.setflags(write=False)  # columns of rows are read-only too: kernels are compiled for one type only
         return column
 
     def always(self, ranges: RangeBounds) -> bool:
-        return bool(self.word(0, ranges).min() > 0)
+        parts = self._parts(0, ranges.bottom, ranges.top)
+        return all(bool(part.min() > 0) for part in parts)
 
     def largest(self, ranges: RangeBounds) -> int:
         high = self.word(2, ranges) + (self.word(1, ranges) >> 32)  # the low half of many rows is more than a half

@@ -16,6 +16,7 @@ import pyarrow as pa
 from slicing.closing.answer import answer
 from slicing.closing.answers import Answers
 from slicing.closing.ways import Closing
+from slicing.columns.arrow_out import room
 from slicing.columns.keys import KeyTable
 from slicing.columns.names import free
 from slicing.columns.order import alike, distinct, none
@@ -124,9 +125,9 @@ class Stream:
         answers = answer(closing)
         if len(answers):
             answers = self._in_time(axis, now, answers, np.array([self.latest]) if rows is None else rows.time)
-        needed = now.at >= plan.edges.held_from(closed)
+        first = int(np.searchsorted(now.at, plan.edges.held_from(closed)))
         store = closing.store.without(closed).settled()
-        return but(now, store=store, at=now.at[needed], since=now.since[needed]), answers
+        return but(now, store=store, at=now.at[first:].copy(), since=now.since[first:].copy()), answers
 
     def _before(self, time: int, now: Stream, rows: Rows | None) -> int:
         """The count of rows or marks before a time. Of all rows that have come, only rows of the latest time can be at
@@ -233,11 +234,11 @@ class Stream:
         step, size = axis.steps[0], len(answers)
         first, at = int(answers.start[0] - now.at[0]) // step, int(answers.end[0]) - 1 - self.reached
         older = min(max(-(at // step), 0), size)  # these windows ended with earlier rows, all of the latest time
-        ended = np.empty(size, np.int64)
+        ended, ranks = room(size), room(2 * size).reshape(2, size)
         ended[:older], ended[older:] = self.latest, time[at + older * step :: step][: size - older]
-        ranks = np.stack([answers.start, answers.end]).T
+        ranks[0], ranks[1] = answers.start, answers.end
         number = alike(int(axis.number[0]), size)
-        return but(answers, window=number, start=now.since[first : first + size], end=ended, ranks=ranks)
+        return but(answers, window=number, start=now.since[first : first + size], end=ended, ranks=ranks.T)
 
 
 def going_on(
