@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slicing.cells.table import Cells
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled, completes_empty
@@ -48,7 +49,7 @@ def admit(state: State, new: Arrivals) -> Changed:
     """Merge cells into the store and keep rows. Returns the emitted windows that late rows change."""
     revised = older = None
     if state.plan.early.paned:
-        fills = bool(state.plan.fill) and _completes_empty(state, new)
+        fills = bool(state.plan.fill) and any(_completes_empty(state, cells) for cells in (new.cells, new.changing))
         rows = [rows for rows in (new.in_time, new.tardy) if rows is not None]
         panes = early.admit(state, new.cells, new.changing, rows)
         if state.plan.keeps_rows and new.in_time is not None:
@@ -61,15 +62,15 @@ def admit(state: State, new: Arrivals) -> Changed:
             state.store, state.revisions, again, mark = found
             first = np.full(sum(map(len, waited)), -1 if state.plan.spec.emit == "changes" else 0)
             revised = Answers.together([*waited, again]), np.append(first, mark)
-    fills = bool(state.plan.fill) and _completes_empty(state, new)
+    fills = bool(state.plan.fill) and _completes_empty(state, new.cells)
     state.store = state.store.going_on(new.cells)  # cells of windows that close now need no merging
     if state.plan.keeps_rows and new.in_time is not None:
         state.rows, older = kept(state.rows, new.in_time, new.tardy, state.watermark)
     return Changed(revised, older, fills=fills) if revised or older is not None or fills else UNCHANGED
 
 
-def _completes_empty(state: State, new: Arrivals) -> bool:
-    return completes_empty(state.plan, state.filled, new.cells, state.watermark)
+def _completes_empty(state: State, new: Cells) -> bool:
+    return completes_empty(state.plan, state.filled, new, state.watermark)
 
 
 def close(

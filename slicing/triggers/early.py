@@ -109,7 +109,7 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     if not (state.store.runs or state.apart):
         return []
     later: tuple[Cells, ...] = ()
-    if plan.early.cut and plan.adds_up and not (flush or state.apart or plan.edges.irregular):
+    if plan.early.cut and plan.adds_up and not (flush or state.apart or plan.edges.irregular or plan.fill):
         older, newer = state.store.parted(reached)
         if older.runs:  # slices that the watermark has not reached are not read
             state.store, later = older, newer.runs

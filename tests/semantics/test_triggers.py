@@ -1145,18 +1145,20 @@ def test_an_advance_before_the_first_push_starts_the_clock() -> None:
 
 
 @pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
-def test_empty_windows_beside_windows_that_are_reported_early_come_as_soon(emit: str) -> None:
+@pytest.mark.parametrize("delay", [0, 5])
+def test_empty_windows_beside_windows_that_are_reported_early_come_as_soon(emit: str, delay: int) -> None:
     """A row of a key tells that its windows before it are empty, although the watermark passes no edge."""
     at = 1_714_564_800_000_000_000
     windows = {"filled": sl.tumbling(10, fill=True), "early": sl.tumbling(10)}
     found = []
-    for trigger in (None, {"early": sl.after_count(100)}):
-        spec = sl.Spec("t", windows, {"n": sl.count()}, by="k", emit=emit, trigger=trigger, watermark=sl.bounded(5))
+    for of_early in (None, sl.after_count(100), sl.every(3), sl.after_share(0.5), sl.each_push()):
+        trigger = None if of_early is None else {"early": of_early}
+        spec = sl.Spec("t", windows, {"n": sl.count()}, by="k", emit=emit, trigger=trigger, watermark=sl.bounded(delay))
         op, pushes = sl.Operator(spec), []
-        for times, keys in (([1, 2], "ab"), ([46], "b"), ([47], "a"), ([48], "a")):
+        for times, keys in (([1, 2], "ab"), ([46], "b"), ([47], "a"), ([48], "a"), ([85], "b"), ([72, 81], "ac")):
             windows_of = op.push(pa.table({"t": [at + time for time in times], "k": list(keys)})).windows.to_pylist()
             filled = [row for row in windows_of if row["window"] == "filled"]
             pushes.append([(row["window_start"] - at, row["k"], row["n"]) for row in filled])
         found.append(pushes)
-    assert found[0] == found[1]
+    assert all(pushes == found[0] for pushes in found)
     assert found[0][2] == [(10, "a", 0), (20, "a", 0), (30, "a", 0)]
