@@ -285,8 +285,8 @@ def list_array(starts: Ints, values: pa.Array, empty: Mask) -> pa.Array:
 
 
 def _near(block: Picked) -> Picked:
-    """The same windows over their own cells, if these are a part of all cells: results are made piece by piece, and
-    each piece would look at all of them."""
+    """The windows over a copy of their own cells, if these are few of all cells: results are made piece by piece, and
+    each piece would look at all cells."""
     sizes = block.last - block.first
     ends = np.cumsum(sizes)
     if len(block) and FEW_OF_ALL * ends[-1] < len(block.lists):

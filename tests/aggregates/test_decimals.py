@@ -94,7 +94,8 @@ def test_means_of_sums_beyond_the_type(precision: int, scale: int) -> None:
         exact.prec = 200
         digits = scale if scale > 34 else min(precision, 34)  # a mean has up to four more behind the point
         largest = Decimal(10**digits - 1).scaleb(-scale)
-        data = pa.table({"t": [1] * 40, "d": pa.array([largest] * 39 + [-largest], pa.decimal128(precision, scale))})
+        values = pa.array([largest] * 39 + [-largest], pa.decimal128(precision, scale))
+        data = pa.table({"t": [1_714_564_800_000_000_000] * 40, "d": values})
         (found,) = sl.aggregate(data, sl.Spec("t", {"w": sl.tumbling(10)}, {"m": sl.mean("d")}))["m"].to_pylist()
         digit = Decimal(1).scaleb(-min(scale + 4, 38))
         assert found == (38 * largest / 40).quantize(digit, ROUND_HALF_UP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import re
 import subprocess
@@ -31,12 +32,11 @@ def modules() -> list[ModuleType]:
 
 
 def arguments(suite: type) -> list[tuple]:
-    """Arguments so that each value of each argument occurs. asv takes a list of values, or a list for each argument."""
+    """asv takes a list of values, or a list of them for each argument."""
     params = getattr(suite, "params", [])
     if params and not isinstance(params[0], list | tuple):
         params = [params]
-    most = max(map(len, params), default=1)
-    return [tuple(values[turn % len(values)] for values in params) for turn in range(most)]
+    return list(itertools.product(*params))
 
 
 def suites() -> Iterator[pytest.param]:

@@ -700,6 +700,10 @@ ROWS = {
         "OverflowError: sl.sum('v') (output column 's') does not fit int64 in window 'w' from 0 to 10; use "
         "on_overflow='null' or 'wrap', or floats, such as sl.col('x').cast('float64')"
     ),
+    "push(spec(aggs={'s': sl.sum('v')}), rows(v=times(pa.duration('s'), 1 << 62, 1 << 62))).flush()": (
+        "OverflowError: sl.sum('v') (output column 's') does not fit duration[s] in window 'w' from 0 to 10; use "
+        "on_overflow='null' or 'wrap'"
+    ),
     "push(spec(aggs={'p': sl.product('v')}), rows(v=[1 << 62, -4])).flush()": (
         "OverflowError: sl.product('v') (output column 'p') does not fit int64 in window 'w' from 0 to 10; "
         "use on_overflow='null' or 'wrap', or floats, such as sl.col('x').cast('float64')"
