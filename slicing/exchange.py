@@ -30,7 +30,8 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
-from slicing.columns.values import NOWHERE, taken
+from slicing.columns.taking import taken
+from slicing.columns.values import NOWHERE
 from slicing.lifecycle import snapshot, wire
 from slicing.lifecycle.repartition import earliest, latest, merged_into
 from slicing.lifecycle.state import State, reached_by

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from slicing.aggregates.aggregate import Aggregate
 from slicing.api import aggregate
 from slicing.columns.arrow_io import one_piece
+from slicing.columns.casts import plain
 from slicing.columns.dictionaries import whole
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import batches
-from slicing.columns.values import plain
 from slicing.columns.wanted import Wanted
 from slicing.output import tables_of
 from slicing.query.plan import Plan

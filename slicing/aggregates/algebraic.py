@@ -19,6 +19,7 @@ from slicing.cells.blocks import width
 from slicing.cells.lanes import Feed, Lane
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
+from slicing.columns.types import decoded
 from slicing.columns.values import (
     BOOL,
     DECIMAL,
@@ -270,7 +271,7 @@ def _struct(
     build: Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate],
 ) -> BoundAggregate:
     """Several returned columns: one lane each. All lanes take the same row, as no two rows have the same arrival."""
-    plain = {name: v.decoded(type) for name, type in types.items()}  # Arrow cannot join dictionaries inside of structs
+    plain = {name: decoded(type) for name, type in types.items()}  # Arrow cannot join dictionaries inside of structs
     bound = [build(part, value, plain) for part in parts]
     lanes = tuple(part.lanes[0] for part in bound)
     type = pa.struct([(str(part.return_), one.type) for part, one in zip(parts, bound, strict=True)])

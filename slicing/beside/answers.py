@@ -25,7 +25,8 @@ from slicing.columns.bits import as_numpy, present
 from slicing.columns.keys import KeyTable
 from slicing.columns.names import free
 from slicing.columns.order import order_by, sorting, stable_order
-from slicing.columns.values import ordering, taken
+from slicing.columns.taking import taken
+from slicing.columns.values import ordering
 from slicing.kernels.attach import ascends, at_ranks, lag_of, last_begun
 from slicing.kernels.counting import count_before, count_codes
 from slicing.query.plan import Plan

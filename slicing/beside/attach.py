@@ -16,7 +16,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back, names_in, with_beside
 from slicing.columns.sources import batches
-from slicing.columns.values import rows_of
+from slicing.columns.taking import rows_of
 from slicing.columns.wanted import ALL as ALL_COLUMNS
 from slicing.columns.wanted import Wanted
 from slicing.query.processing_time import ProcessingTime

@@ -20,8 +20,9 @@ from slicing.closing.emit import answered
 from slicing.closing.range_columns import DENSE, SUMS_I, Column, RangeBounds, divided, totals
 from slicing.closing.range_partials import FLOAT64, RangePartials
 from slicing.closing.spans import Spans, Steady
+from slicing.columns.bits import buffer
 from slicing.columns.order import distinct
-from slicing.columns.values import TOP, buffer
+from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import (
     counts_before,

@@ -22,7 +22,8 @@ from slicing.columns.dictionaries import coded
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.names import with_reason
 from slicing.columns.order import alike, all_alike, order_by, picked, sorting, stable_order
-from slicing.columns.values import NOWHERE, taken
+from slicing.columns.taking import taken
+from slicing.columns.values import NOWHERE
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN

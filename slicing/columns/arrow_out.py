@@ -169,8 +169,3 @@ def repeated(value: str, count: int) -> pa.Array:
     ends = np.arange(count + 1, dtype=np.int32)
     ends *= len(encoded)
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(encoded * count))
-
-
-def is_short_decimal(type: pa.DataType) -> bool:
-    """Whether it is a decimal of 32 or 64 bits, which pyarrow has from version 19 on."""
-    return pa.types.is_decimal(type) and type.bit_width < 128

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
-from slicing.system.arrays import Array, Bytes, Mask
+from slicing.system.arrays import Array, Bytes, Ints, Mask
 
 _NAMES = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 _TYPES = {pa.from_numpy_dtype(np.dtype(name)): np.dtype(name) for name in _NAMES}
@@ -45,3 +47,20 @@ def true(array: pa.Array) -> Mask:
     """Where a column of booleans is true: neither false nor null."""
     values = bits(array, VALUES).view(np.bool_)
     return values & present(array) if array.null_count else values
+
+
+def buffer(array: pa.Array, dtype: np.dtype[Any], words: int = 1) -> Array:
+    """The values of a fixed-width column as a view of its Arrow buffer (two items for a decimal128)."""
+    size, lying = len(array) * words, array.buffers()[1]
+    if lying is None or not size:
+        return np.zeros(size, dtype)
+    view: Array = np.frombuffer(lying, dtype, size, array.offset * words * dtype.itemsize)
+    return view
+
+
+def whole_numbers(array: pa.Array, dtype: np.dtype[Any]) -> Ints:
+    """A column of integers as int64, without a copy if it is 64 bits wide; a null may be any number."""
+    words = buffer(array, dtype)
+    words = words.view(np.int64) if dtype.itemsize == 8 else words.astype(np.int64)
+    words.setflags(write=False)  # copies, too, so that a kernel is compiled once
+    return words

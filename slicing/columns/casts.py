@@ -1,4 +1,4 @@
-"""Casts and decoding that pyarrow refuses, at least in the oldest version that works."""
+"""Casts and decoding, also those that pyarrow refuses, at least in the oldest version that works."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy
+from slicing.columns.types import storable
 
 
 def cast(column: pa.Array, type: pa.DataType) -> pa.Array:
@@ -47,3 +48,14 @@ def without_runs(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArr
     except pa.ArrowNotImplementedError:
         ends = as_numpy(column.run_ends).astype(np.int64).clip(column.offset, column.offset + len(column))
         return column.values.take(array_of(np.arange(ends.size).repeat(np.diff(ends, prepend=column.offset))))
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The column in the type in which it is kept."""
+    type = column.type
+    if pa.types.is_dictionary(type) and storable(type.value_type) != type.value_type:
+        values = column.dictionary.cast(storable(type.value_type))
+        return pa.DictionaryArray.from_arrays(column.indices, values)
+    if pa.types.is_run_end_encoded(type):
+        return plain(without_runs(column))
+    return column if storable(type) == type else cast(column, storable(type))

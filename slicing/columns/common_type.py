@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from slicing.columns.values import decoded, is_text, result_type
+from slicing.columns.types import decoded, is_text, result_type
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from slicing.columns.arrow_io import TooManyValues, encoded, has_halves, one_piece, room_of
-from slicing.columns.arrow_out import is_short_decimal
-from slicing.columns.values import result_type
+from slicing.columns.types import is_short_decimal, result_type
 
 
 def unordered(type: pa.DictionaryType) -> pa.DictionaryType:

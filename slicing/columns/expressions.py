@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.casts import plain
 from slicing.columns.expression_code import OPERATORS, call, exact_literal, literal
-from slicing.columns.values import plain
 
 Token = tuple[str, str]
 

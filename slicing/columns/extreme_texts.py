@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import VALID, VALUES, bits
+from slicing.columns.casts import plain
 from slicing.columns.key_columns import some_views
-from slicing.columns.values import has_offsets, plain
+from slicing.columns.types import has_offsets
 from slicing.kernels.extreme_texts import extreme_texts, extreme_views
 from slicing.system.arrays import Bytes, Ints
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.casts import without_runs
-from slicing.columns.values import with_parts
+from slicing.columns.types import with_parts
 from slicing.system.arguments import choice
 
 MANY_TEXTS = 1 << 14  # rows of a Polars frame from which on Arrow makes its texts faster

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from slicing.columns.arrow_out import MOST_TEXT, array_of, is_short_decimal
+from slicing.columns.arrow_out import MOST_TEXT, array_of
 from slicing.columns.bits import VALUES, as_numpy, bits, present
 from slicing.columns.key_tables import NOTHING, ByteTable, WordTable
 from slicing.columns.order import inverse
 from slicing.columns.text_order import FEW_TEXTS, order_of_texts
-from slicing.columns.values import has_offsets, is_binary, is_text, is_view, storage_advice
+from slicing.columns.types import has_offsets, is_binary, is_short_decimal, is_text, is_view, storage_advice
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
 from slicing.system.arrays import MOST, Array, Codes, Ints, Mask, Unsigned
 from slicing.system.threads import SHARE, Share

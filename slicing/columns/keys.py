@@ -17,7 +17,8 @@ import pyarrow as pa
 from slicing.columns.key_columns import Column, check_key_type, column_of, typed
 from slicing.columns.key_tables import WordTable
 from slicing.columns.order import distinct, inverse, order_by, stable_order
-from slicing.columns.values import SIGN_BIT, result_type
+from slicing.columns.types import result_type
+from slicing.columns.values import SIGN_BIT
 from slicing.kernels.cells import by_rank, chosen_in_order
 from slicing.kernels.table import hash_words
 from slicing.system.arrays import Array, Codes, Ints, Unsigned

@@ -17,7 +17,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy, present
 from slicing.columns.keys import KeyTable
 from slicing.columns.text_order import FEW_TEXTS, in_order, or_digits
-from slicing.columns.values import has_offsets
+from slicing.columns.types import has_offsets
 from slicing.system.arrays import Ints, Mask
 
 FEW_VALUES = 1024  # up to this many values of a column, looking for values to drop does not pay

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns.bits import as_numpy, present
-from slicing.columns.values import decoded
+from slicing.columns.types import decoded
 from slicing.system.arrays import Array
 
 Values = Array  # objects, or records of a dtype in NUMBERS

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, texts
-from slicing.columns.values import decoded, is_text, plain
+from slicing.columns.casts import plain
+from slicing.columns.types import decoded, is_text
 
 ADDS = ("+", "+I", "+U")
 TAKES = ("-", "-U", "-D")

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.bits import as_numpy
 from slicing.columns.order import changes, order_by
-from slicing.columns.values import has_offsets
+from slicing.columns.types import has_offsets
 from slicing.kernels.text_order import MORE, next_words
 from slicing.system.arrays import Array, Ints, Mask, read_only
 

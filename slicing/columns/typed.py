@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from slicing.columns.casts import cast, without_runs
+from slicing.columns.casts import cast, plain, without_runs
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
-from slicing.columns.values import compared, plain, result_type
+from slicing.columns.types import compared, result_type
 from slicing.system.lazy import lazy
 
 

@@ -1,4 +1,4 @@
-"""Column types: how the engine holds a value, and how a result gets its type back.
+"""Values: how the engine holds those of a column type, and how a result gets its type back.
 
 The engine holds a value as a 64-bit *word* that orders as the values do, so one integer kernel serves every type.
 Integers and times are their own words. Floats have an order key, small decimals their unscaled integer, strings and
@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from slicing.columns.arrow_out import array_of, is_short_decimal, room
-from slicing.columns.bits import VALID, VALUES, bits, present
-from slicing.columns.casts import cast, without_runs
+from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import VALUES, bits, buffer, present
 from slicing.columns.squares import SQUARES, product
+from slicing.columns.types import decoded, has_offsets, is_short_decimal, result_type, storage_advice
 from slicing.kernels.ranges import floats_of_keys, keys_of_floats
-from slicing.kernels.rows import gather
-from slicing.system.arrays import Array, Floats, Ints, Mask, read_only
+from slicing.system.arrays import Array, Floats, Ints, Mask
 from slicing.system.lazy import lazy
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -43,147 +41,6 @@ INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL, TIME, DURATION, RANKED, NESTED = (
     "nested",
 )
 NUMERIC = (INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL)
-
-
-def storable(type: pa.DataType) -> pa.DataType:
-    """The type in which a column is kept: Arrow has few kernels for views and run-end encoded columns."""
-    if pa.types.is_run_end_encoded(type):
-        return storable(type.value_type)
-    if pa.types.is_nested(type):
-        return result_type(type)
-    if pa.types.is_string_view(type):
-        return pa.large_string()
-    return pa.large_binary() if pa.types.is_binary_view(type) else type
-
-
-def result_type(type: pa.DataType) -> pa.DataType:
-    """The type in results: ``string`` or ``binary`` for views, as pyarrow cannot filter, sort, join or write views; the
-    type of the values for run-end-encoded columns."""
-    if pa.types.is_run_end_encoded(type):
-        return result_type(type.value_type)
-    if pa.types.is_dictionary(type):
-        return pa.dictionary(type.index_type, result_type(type.value_type), type.ordered)
-    if pa.types.is_nested(type):
-        return with_parts(type, lambda part: result_type(decoded(part)))  # Arrow cannot join or take others there
-    if pa.types.is_string_view(type):
-        return pa.string()
-    return pa.binary() if pa.types.is_binary_view(type) else type
-
-
-def is_view(type: pa.DataType) -> bool:
-    """Whether it is text or binary as views: 16 bytes a value, which have a short text or say where a long one is."""
-    return bool(pa.types.is_string_view(type) or pa.types.is_binary_view(type))
-
-
-def with_parts(type: pa.DataType, part: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """A struct or list type with other types of its parts; any other type unchanged."""
-
-    def changed(field: pa.Field) -> pa.Field:
-        return field.with_type(part(field.type))
-
-    if pa.types.is_struct(type):
-        return pa.struct([changed(field) for field in type])
-    if pa.types.is_large_list(type):
-        return pa.large_list(changed(type.value_field))
-    if pa.types.is_fixed_size_list(type):
-        return pa.list_(changed(type.value_field), type.list_size)
-    return pa.list_(changed(type.value_field)) if pa.types.is_list(type) else type
-
-
-def plain(column: pa.Array) -> pa.Array:
-    """The column in the type in which it is kept."""
-    type = column.type
-    if pa.types.is_dictionary(type) and storable(type.value_type) != type.value_type:
-        values = column.dictionary.cast(storable(type.value_type))
-        return pa.DictionaryArray.from_arrays(column.indices, values)
-    if pa.types.is_run_end_encoded(type):
-        return plain(without_runs(column))
-    return column if storable(type) == type else cast(column, storable(type))
-
-
-def is_plain(type: pa.DataType) -> bool:
-    """Whether a column of this type is kept without a change."""
-    return storable(decoded(type)) == decoded(type)
-
-
-def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
-    """Some rows of a batch with any columns: Arrow has no ``take`` for views and run-end encoded columns."""
-    index = array_of(rows)
-
-    def take(column: pa.Array) -> pa.Array:
-        if pa.types.is_run_end_encoded(column.type):
-            return pc.run_end_encode(without_runs(column).take(index), run_end_type=column.type.run_end_type)
-        try:
-            return column.take(index)
-        except pa.ArrowNotImplementedError:  # views, also inside of structs and lists
-            return plain(column).take(index).cast(column.type)
-
-    return pa.RecordBatch.from_arrays([take(c) for c in batch.columns], schema=batch.schema)
-
-
-def rows_of(column: pa.Array, index: Ints, null: Mask | None = None) -> pa.Array:
-    """``column.take(index)``, for rows that exist; null where ``null`` is set. Words are faster: 1000 rows 11 -> 3 us,
-    1 M with nulls by 1000 keys 9 -> 6 ms."""
-    type = column.type
-    if not len(column) or not pa.types.is_primitive(type) or type.bit_width != 64:
-        return column.take(array_of(index, null))
-    held = index if null is None else np.where(null, 0, index)
-    words = gathered(buffer(column, np.dtype(np.int64)), held)
-    if null is None and not column.null_count:
-        return pa.Array.from_buffers(type, index.size, [None, pa.py_buffer(words)], null_count=0)
-    valid = bits(column, VALID).take(held) if column.null_count else np.ones(index.size, np.uint8)
-    if null is not None:
-        valid[null] = 0
-    packed = np.packbits(valid, bitorder="little")
-    return pa.Array.from_buffers(type, index.size, [pa.py_buffer(packed), pa.py_buffer(words)])
-
-
-def gathered(words: Ints, index: Ints) -> Ints:
-    """``words.take(index)``, for indexes that exist."""
-    if index.size < MANY_WORDS:
-        return words.take(index)
-    out = room(index.size)
-    gather(read_only(words), read_only(index), out)
-    return out
-
-
-def compared(type: pa.DataType) -> pa.DataType:
-    """The type in which key values are compared: text and binary of any width are one type, dictionaries are
-    decoded."""
-    value = decoded(type)
-    return pa.string() if is_text(value) else pa.binary() if is_binary(value) else value
-
-
-def is_text(type: pa.DataType) -> bool:
-    """Whether it is text of any width."""
-    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
-
-
-def has_offsets(type: pa.DataType) -> bool:
-    """Whether it is text or binary whose values lie one after the other, delimited by offsets."""
-    t = pa.types
-    return bool(t.is_string(type) or t.is_large_string(type) or t.is_binary(type) or t.is_large_binary(type))
-
-
-def is_binary(type: pa.DataType) -> bool:
-    """Whether it is binary of any width that is not fixed."""
-    return bool(pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type))
-
-
-def storage_advice(type: pa.DataType) -> str:
-    """What to do with a column of an extension type, such as UUIDs, of decimals of 256 bits, or of runs."""
-    if pa.types.is_run_end_encoded(type):
-        return "; decode it with pyarrow.compute.run_end_decode"
-    if pa.types.is_decimal256(type):
-        return f"; cast it to decimal128({min(type.precision, 38)}, {type.scale})"
-    if not isinstance(type, pa.BaseExtensionType):
-        return ""
-    return f"; its values are stored as {type.storage_type}: cast the column to that, or to text"
-
-
-def decoded(type: pa.DataType) -> pa.DataType:
-    """The value type of a dictionary type; any other type unchanged."""
-    return type.value_type if pa.types.is_dictionary(type) else type
 
 
 @dataclass(frozen=True)
@@ -395,20 +252,3 @@ def _decimal_floats(array: pa.Array) -> Floats:
 
 def _width(type: pa.DataType) -> int:
     return int(type.bit_width) // 8
-
-
-def buffer(array: pa.Array, dtype: np.dtype[Any], words: int = 1) -> Array:
-    """The values of a fixed-width column as a view of its Arrow buffer (two items for a decimal128)."""
-    size, lying = len(array) * words, array.buffers()[1]
-    if lying is None or not size:
-        return np.zeros(size, dtype)
-    view: Array = np.frombuffer(lying, dtype, size, array.offset * words * dtype.itemsize)
-    return view
-
-
-def whole_numbers(array: pa.Array, dtype: np.dtype[Any]) -> Ints:
-    """A column of integers as int64, without a copy if it is 64 bits wide; a null may be any number."""
-    words = buffer(array, dtype)
-    words = words.view(np.int64) if dtype.itemsize == 8 else words.astype(np.int64)
-    words.setflags(write=False)  # copies, too, so that a kernel is compiled once
-    return words

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from slicing.columns import arrow_io
 from slicing.columns.bits import as_numpy
+from slicing.columns.taking import taken
 from slicing.columns.typed import not_once
-from slicing.columns.values import taken
 
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 

@@ -21,7 +21,7 @@ from pyarrow import fs
 from slicing.api import aggregate
 from slicing.columns.paths import files_of
 from slicing.columns.sources import batches
-from slicing.columns.values import decoded
+from slicing.columns.types import decoded
 from slicing.columns.wanted import ALL, Wanted
 from slicing.command_line import demo
 from slicing.command_line.warm import warm

@@ -10,11 +10,14 @@ import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy, present
+from slicing.columns.casts import plain
 from slicing.columns.expressions import Derived
 from slicing.columns.keys import KeyTable
 from slicing.columns.names import free
 from slicing.columns.order import is_sorted
-from slicing.columns.values import NOWHERE, decoded, is_binary, is_text, ordering, plain, taken
+from slicing.columns.taking import taken
+from slicing.columns.types import decoded, is_binary, is_text
+from slicing.columns.values import NOWHERE, ordering
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
 from slicing.joins.within import RIGHT
 from slicing.query.progress import Seen

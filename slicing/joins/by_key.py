@@ -7,11 +7,12 @@ import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import present, true
+from slicing.columns.casts import plain
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
-from slicing.columns.values import compared, plain
+from slicing.columns.types import compared
 from slicing.columns.wanted import Wanted
 from slicing.joins.arrivals import Timed, comparable
 from slicing.joins.plan import SidePlan, TwoSides

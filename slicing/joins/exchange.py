@@ -25,7 +25,7 @@ from slicing.columns.bits import as_numpy
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct
 from slicing.columns.sources import one_batch
-from slicing.columns.values import taken
+from slicing.columns.taking import taken
 from slicing.joins.arrivals import Rows, Timed, encoded, judged, timed
 from slicing.joins.features.operator import FeatureOperator
 from slicing.joins.features.plan import FeaturePlan

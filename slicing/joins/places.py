@@ -10,7 +10,7 @@ import pyarrow as pa
 from slicing.columns.arrow_out import array_of, room
 from slicing.columns.bits import present
 from slicing.columns.dictionaries import some_of
-from slicing.columns.values import is_view
+from slicing.columns.types import is_view
 from slicing.kernels.band import take_words
 from slicing.system.arrays import Ints, Mask
 from slicing.system.lazy import lazy

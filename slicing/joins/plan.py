@@ -12,7 +12,7 @@ import pyarrow.types as t
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.typed import Columns, column_type, in_result_type
-from slicing.columns.values import decoded, is_binary, is_text, is_view, result_type
+from slicing.columns.types import decoded, is_binary, is_text, is_view, result_type
 from slicing.joins.spec import JoinSpec
 from slicing.joins.within import LEFT, RIGHT, Band, Windows, Within, bound
 from slicing.query.type_checks import check_sequence

@@ -16,7 +16,7 @@ import pyarrow as pa
 from slicing.columns import arrow_io
 from slicing.columns.dictionaries import unified
 from slicing.columns.order import order_by, order_of_most, stable_order
-from slicing.columns.values import taken
+from slicing.columns.taking import taken
 from slicing.joins.slices import Coded, Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
 from slicing.system.arrays import NONE, Bytes, Codes, Ints, Mask

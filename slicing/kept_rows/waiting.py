@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns.order import order_by, order_of_most
-from slicing.columns.values import decoded, storable
+from slicing.columns.types import decoded, storable
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.system.arrays import Ints

@@ -23,7 +23,7 @@ from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.closing.revise import Revisions
 from slicing.columns.pools import Placed, Pool, ranks
 from slicing.columns.row_values import in_form, values_of
-from slicing.columns.values import decoded, storable
+from slicing.columns.types import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.of_stream import Stream, axes
 from slicing.kept_rows.plain import PlainRows

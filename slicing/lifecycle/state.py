@@ -17,7 +17,7 @@ from slicing.closing.revise import Revisions
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.pools import FEW_VALUES, Placed, Pool
-from slicing.columns.values import decoded, storable
+from slicing.columns.types import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.remembered import moved
 from slicing.query.plan import Plan

@@ -26,7 +26,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import present
 from slicing.columns.order import distinct, stable_order
 from slicing.columns.pools import ranks
-from slicing.columns.values import has_offsets
+from slicing.columns.types import has_offsets
 from slicing.kernels.cells import CODE
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan

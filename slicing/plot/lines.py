@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.keys import KeyTable
-from slicing.columns.values import is_text
+from slicing.columns.types import is_text
 from slicing.plot.shared import rows_at
 from slicing.system.arrays import NONE, Codes, Mask
 

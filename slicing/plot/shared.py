@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_io import one_piece
-from slicing.columns.values import taken
+from slicing.columns.taking import taken
 from slicing.times.measure import Measure
 
 Chart = Any

@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from slicing.closing.answers import Answers
 from slicing.columns.bits import present, true
+from slicing.columns.casts import plain
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import distinct
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
-from slicing.columns.values import NOWHERE, compared, decoded, plain
+from slicing.columns.types import compared, decoded
+from slicing.columns.values import NOWHERE
 from slicing.columns.wanted import Wanted
 from slicing.lifecycle.by_key import ENDED, as_watermarks, home_of, homes, parted, together, without_passed
 from slicing.lifecycle.state import State, reached_by

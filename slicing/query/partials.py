@@ -18,7 +18,8 @@ from slicing.cells.list_kinds import Best
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.bits import as_numpy
 from slicing.columns.pools import Placed, Pool
-from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, has_offsets
+from slicing.columns.types import has_offsets
+from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE
 from slicing.query.policy import ADDED

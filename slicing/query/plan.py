@@ -19,7 +19,7 @@ from slicing.columns.arrow_out import Names
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.signs import check_signs, signs
 from slicing.columns.typed import Columns, column_type
-from slicing.columns.values import is_plain, result_type
+from slicing.columns.types import is_plain, result_type
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.early import Early
 from slicing.query.keep import Kept, kept_for

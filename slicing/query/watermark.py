@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.bits import true
-from slicing.columns.values import decoded, is_text, plain
+from slicing.columns.casts import plain
+from slicing.columns.types import decoded, is_text
 from slicing.query.progress import Progress, Seen
 from slicing.system.arguments import choice, column_name, says_arguments
 from slicing.system.arrays import Ints

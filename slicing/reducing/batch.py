@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from slicing.cells.lanes import Feed
 from slicing.cells.ranked import RANK_FORMS
-from slicing.columns.bits import VALID, VALUES, bits, true
+from slicing.columns.bits import VALID, VALUES, bits, buffer, true
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
-from slicing.columns.values import buffer, gathered, ordering, rows_of
+from slicing.columns.taking import gathered, rows_of
+from slicing.columns.values import ordering
 from slicing.kernels.slice import cut, scan
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy

@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 
 from slicing.closing.fits import check_fits, check_full
 from slicing.columns.bits import present
+from slicing.columns.casts import plain
 from slicing.columns.extreme_texts import with_extremes
 from slicing.columns.pools import Placed, ranks
-from slicing.columns.values import NOWHERE, plain, taken
+from slicing.columns.taking import taken
+from slicing.columns.values import NOWHERE
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.processing_time import ProcessingTime, microseconds

@@ -26,8 +26,8 @@ from slicing.closing.due_ranges import due_ranges, of_rows
 from slicing.closing.over_rows import FEWEST, of_columns
 from slicing.closing.too_many import MOST_ROWS
 from slicing.columns.arrow_out import table_room
+from slicing.columns.bits import buffer
 from slicing.columns.order import alike
-from slicing.columns.values import buffer
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import CODE, END, ROWS, slice_meta
 from slicing.lifecycle.state import State, reached_by

@@ -10,9 +10,10 @@ import pyarrow as pa
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy
+from slicing.columns.casts import plain
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike
-from slicing.columns.values import decoded, plain
+from slicing.columns.types import decoded
 from slicing.joins.within import Windows
 from slicing.system.arrays import MOST, Ints
 from slicing.system.bundles import table_bytes, table_of

@@ -15,7 +15,7 @@ from slicing.columns.arrow_out import texts
 from slicing.columns.bits import present
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type, in_result_types
-from slicing.columns.values import compared
+from slicing.columns.types import compared
 from slicing.query.given_watermarks import fitting, waiting
 from slicing.query.progress import Progress, Seen
 from slicing.query.watermark import Bounded, Punctuated, Watermark

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns.arrow_io import one_piece
-from slicing.columns.values import taken
+from slicing.columns.taking import taken
 from slicing.kernels.slice import scan
 from slicing.operator import Operator
 from slicing.query.plan import Plan

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from slicing.columns.arrow_io import together
 from slicing.columns.bits import as_numpy
+from slicing.columns.casts import plain
 from slicing.columns.dictionaries import unified, whole
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import batches
-from slicing.columns.values import plain, taken
+from slicing.columns.taking import taken
 from slicing.columns.wanted import Wanted
 from slicing.operator import Operator
 from slicing.output import Output, tables_of

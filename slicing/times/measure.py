@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slicing.columns.values import whole_numbers
+from slicing.columns.bits import whole_numbers
 from slicing.system.lazy import lazy
 from slicing.times.durations import MAX_WORD, NS, Duration, numpy_ns
 

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slicing.columns.values import MANY_WORDS, gathered, rows_of
+from slicing.columns.taking import gathered, rows_of
+from slicing.columns.values import MANY_WORDS
 
 SIZES = [0, 1, 7, MANY_WORDS - 1, MANY_WORDS, MANY_WORDS + 5]
 TYPES = [pa.int64(), pa.uint64(), pa.float64(), pa.timestamp("ns", "Europe/Berlin"), pa.duration("us"), pa.date64()]

@@ -10,9 +10,10 @@ from slicing.aggregates.aggregate import Formula
 from slicing.cells.blocks import by_column, identity
 from slicing.cells.combining import AUTO
 from slicing.columns.arrow_io import no_rows
+from slicing.columns.casts import plain
 from slicing.columns.expressions import types_of
 from slicing.columns.typed import Columns, column_type
-from slicing.columns.values import decoded, plain, result_type
+from slicing.columns.types import decoded, result_type
 from slicing.joins.features.ranges import Ranges
 from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.plan import SidePlan, TwoSides, both_known
