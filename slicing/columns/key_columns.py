@@ -15,6 +15,7 @@ from slicing.columns.arrow_out import MOST_TEXT, array_of
 from slicing.columns.bits import VALUES, as_numpy, bits, present
 from slicing.columns.key_tables import NOTHING, ByteTable, WordTable
 from slicing.columns.order import inverse
+from slicing.columns.taking import rows_of
 from slicing.columns.text_order import FEW_TEXTS, order_of_texts
 from slicing.columns.types import has_offsets, is_binary, is_short_decimal, is_text, is_view, storage_advice
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
@@ -219,7 +220,7 @@ class ByteColumn(_Column):
 
     def _taken(self, pool: pa.Array, ids: Ints) -> pa.Array:
         null = self.table.null
-        return pool.take(array_of(ids, None if null < 0 else ids == null))
+        return rows_of(pool, ids, None if null < 0 else ids == null)
 
     def hashes(self) -> Unsigned:
         hashed = np.empty(self.table.given, np.uint64)

@@ -56,10 +56,12 @@ class Placed:
         (found,) = self.keys.values(np.arange(self.size) if places is None else places)
         return found
 
-    def take(self, places: pa.Array) -> pa.Array:
-        """As an array's: null where a place is null."""
-        found = self.values(as_numpy(places.fill_null(0)))
-        return found if not places.null_count else pc.if_else(places.is_valid(), found, pa.scalar(None, found.type))
+    def take(self, places: Ints, null: Mask | None) -> pa.Array:
+        """The values of some places, null where ``null`` is set."""
+        if null is None or not null.any():
+            return self.values(places)
+        found = self.values(np.where(null, 0, places))
+        return pc.if_else(array_of(~null), found, pa.scalar(None, found.type))
 
     def with_values(self, column: pa.Array) -> tuple[Ints, Placed]:
         """The places of a column's values, and the pool that has them. That of nulls is 0."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import VALUES, bits, buffer, present
 from slicing.columns.squares import SQUARES, product
+from slicing.columns.taking import rows_of
 from slicing.columns.types import decoded, has_offsets, is_short_decimal, result_type, storage_advice
 from slicing.kernels.ranges import floats_of_keys, keys_of_floats
 from slicing.system.arrays import Array, Floats, Ints, Mask
@@ -165,7 +166,9 @@ class ValueType:
             return floats if self._raw.itemsize == 8 else floats.cast(self.type)
         if self.ranked:
             assert pool is not None
-            values = pool.take(array_of(words, null)) if len(pool) else pa.nulls(words.size, pool.type)
+            if not len(pool):
+                return pa.nulls(words.size, self.type)
+            values = rows_of(pool, words, null) if isinstance(pool, pa.Array) else pool.take(words, null)
             return values if values.type == self.type else values.cast(self.type)
         if self.family == BOOL:
             return array_of(words != 0, null)

@@ -8,8 +8,12 @@ from numba.extending import intrinsic
 
 from slicing.kernels.guard import inside
 from slicing.kernels.kernel import kernel
+from slicing.kernels.on_stack import on_stack
+from slicing.kernels.prefetch import prefetch
 
 PIECE = 32
+TWICE = 2 * PIECE  # bytes, so that a piece can be read from any byte of the first half
+SOON = 32  # texts ahead that are prefetched, and once more as far where they begin
 _WORDS, _BITS = ir.VectorType(ir.IntType(64), 4), ir.IntType(4)
 
 
@@ -29,6 +33,17 @@ def keep(_, source, mask, into):
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.uint64), build
+
+
+@intrinsic
+def _copy(_, source, into):
+    """Copy 32 bytes between any addresses."""
+
+    def build(context, builder, signature, args):
+        builder.store(_load(builder, args[0]), builder.inttoptr(args[1], _WORDS.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), build
 
 
 @intrinsic
@@ -110,3 +125,45 @@ def take_texts(number, words, lengths, text, ends):
             _write(words[name, np.uint64(w >> 3)], into + np.uint64(at + w))
         at += lengths[name]
         ends[i + 1] = at
+
+
+@kernel(error_model="numpy")
+def ends_of_texts(row, starts, ends):
+    """Where each of some texts ends if they lie one after the other, from 0 on; row -1 has none. Returns the last end,
+    which ``ends`` may be too narrow for."""
+    at, last = np.int64(0), np.uint64(row.size - 1)
+    ends[0] = 0
+    for i in range(row.size):
+        prefetch(starts, np.uint64(row[min(np.uint64(i + SOON), last)]))
+        name = np.uint64(row[np.uint64(i)])
+        if row[np.uint64(i)] >= 0:
+            at += np.int64(starts[name + np.uint64(1)]) - np.int64(starts[name])
+        ends[np.uint64(i + 1)] = at
+    return at
+
+
+@kernel(error_model="numpy")
+def copy_texts(row, starts, data, ends, text):
+    """Write texts one after the other, where :func:`ends_of_texts` says. The last piece of a text may write up to 31
+    bytes into the next. 1 M of 11 bytes out of as many, in any order: 61 (Arrow) -> 23 ns each, out of 100 k 12 -> 8.
+    """
+    tail, cut = on_stack(TWICE, np.uint8), max(data.size - PIECE, 0)
+    for b in range(cut, data.size):
+        tail[b - cut] = data[b]
+    source, spare, into = np.uint64(data.ctypes.data), np.uint64(tail.ctypes.data) - np.uint64(cut), text.ctypes.data
+    last = np.uint64(row.size - 1)
+    for i in range(row.size):
+        prefetch(starts, np.uint64(row[min(np.uint64(i + 2 * SOON), last)]))
+        coming = row[min(np.uint64(i + SOON), last)]
+        if coming >= 0:
+            prefetch(data, np.uint64(starts[np.uint64(coming)]))
+        to = np.int64(ends[np.uint64(i)])
+        size = np.int64(ends[np.uint64(i + 1)]) - to
+        if size == 0:
+            continue
+        at = np.int64(starts[np.uint64(row[np.uint64(i)])])
+        inside(data, at, size)
+        for b in range(0, size, PIECE):
+            inside(text, to + b, PIECE)
+            near = source if at + b + PIECE <= data.size else spare
+            _copy(near + np.uint64(at + b), np.uint64(into) + np.uint64(to + b))

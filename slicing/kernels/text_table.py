@@ -15,14 +15,13 @@ from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
 from slicing.kernels.table import CROWDED, FAR_SLOTS, FINISHED, FULL, MIX, NEW, NO_BYTES, PLACES
-from slicing.kernels.text import PIECE, alike, keep, weigh
+from slicing.kernels.text import PIECE, TWICE, alike, keep, weigh
 
 LONG = PIECE - 1  # longer values are read in pieces
 ROWS = 128  # rows looked at together
 HEADS = 4 * ROWS  # words
 AHEAD, LINE = 4096, 64  # bytes prefetched from memory (100 k keys of 18 bytes 14.5 -> 9.6 ns a row); of a line
 inlined = helper(inline="always")  # as calls they take 0.07 s more of 0.8 to compile
-TWICE = 2 * PIECE  # bytes, so that a piece can be read from any byte of the first half
 
 
 @kernel

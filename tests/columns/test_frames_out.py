@@ -15,7 +15,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import slicing as sl
-from slicing.columns.frames import MANY_TEXTS
+from slicing.columns.frames import MANY_TEXTS, given_back
 
 LARGE = 2**53 + 1  # the float next to it is another integer
 SPEC = sl.Spec("t", {"w": sl.tumbling(10)}, {"total": sl.sum("v").where(sl.col("t") < 10)}, by="k")
@@ -357,3 +357,14 @@ def test_many_texts(rows: int, type: Any) -> None:
     assert found.schema["k"] == type and found.schema["window"] == found.schema["most"] == pl.String
     assert found["k"].cast(pl.String).to_list() == found["most"].to_list() == texts[:rows]
     assert found["window"].unique().to_list() == ["every"]
+
+
+@pytest.mark.parametrize("type", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("listed", [pa.list_, pa.large_list])
+def test_many_texts_in_lists_reach_polars_as_they_are(type: pa.DataType, listed: Any) -> None:
+    words = [None, "", "a word", "a word of more than twelve bytes, \N{SNOWMAN}"]
+    lists = [None if row % 11 == 7 else [words[(row + at) % 4] for at in range(row % 9)] for row in range(9000)]
+    column = pa.array(lists, listed(type))
+    table = pa.table({"x": pa.chunked_array([column[:5], column[5:8000], column[8000:]]), "n": range(9000)})
+    found = given_back(table, "polars")
+    assert found["x"].dtype == pl.List(pl.String) and found["x"].to_list() == lists
