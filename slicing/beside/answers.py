@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from slicing.aggregates import builtin
 from slicing.aggregates.aggregate import Formula
 from slicing.api import aggregate, all_windows
+from slicing.beside.numbered import numbered, picked_by
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy, present
@@ -94,7 +95,8 @@ class Rows:
 
     def __init__(self, spec: Spec, plan: Plan, timed: list[pa.RecordBatch], count: int, at: Ints | None) -> None:
         """``at``: which of the ``count`` given rows these are. None: all of them."""
-        self.spec, self.columns, self.count, self.at, self.measure = spec, timed, count, at, plan.measure
+        self.spec, self.count, self.at, self.measure = spec, count, at, plan.measure
+        self.columns, self.texts = numbered(timed, spec)
         read = [plan.columns.of(batch)[1] for batch in timed]
         self.time = read_only(_joined([plan.measure.words(columns[str(spec.time)]) for columns in read]))
         self.code = _ONE_KEY
@@ -134,6 +136,11 @@ class Rows:
         table = all_windows(data, question.coded, threads, policy=policy)
         several, code = len(question.spec.windows) > 1, question.code if self.keyed else None
         return Results(table, self.measure, several, self.codes, code, question.first, question.last)
+
+    def as_texts(self, agg: Formula, answers: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        """The answers of an aggregate; the texts, where the rows have numbers instead."""
+        texts = self.texts.get(picked_by(agg) or "")
+        return answers if texts is None else texts.of(answers)
 
     def place(self) -> Ints:
         """Each row's place among all rows, sorted by key, then by (time, sequence, arrival)."""
@@ -280,9 +287,7 @@ def _begin(window: AnyWindow, results: Results, by_rank: bool) -> str:
     return "window_end" if makes(window) else "window_start"
 
 
-def answer_of_each(
-    rows: Rows, results: Results, name: str, window: AnyWindow, schema: pa.Schema
-) -> tuple[Ints | int, pa.Table]:
+def answer_of_each(rows: Rows, results: Results, name: str, window: AnyWindow) -> tuple[Ints | int, pa.Table]:
     """For each given row the position of its answer, and the answers. A number: the rows after the first so many have
     an answer each, in order."""
     spec = rows.spec
@@ -292,7 +297,7 @@ def answer_of_each(
     found = _window_of_each(rows, results.of(name, _begin(window, results, rows.by_rank(window))), window)
     if isinstance(window, PerRow) and (found < 0).any():  # ranges without rows
         found[found < 0] = len(answers)
-        answers = pa.concat_tables([answers, _of_no_rows(spec, schema)])
+        answers = pa.concat_tables([answers, _of_no_rows(spec, rows.columns[0].schema)])
     return rows.spread(found), answers
 
 

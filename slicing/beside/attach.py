@@ -108,9 +108,9 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     found: dict[str, pa.Array | pa.ChunkedArray] = {}
     sources: dict[str, Sequence[str]] = {}
     for name, window in spec.windows.items():
-        at, answers = answer_of_each(rows, results, name, window, given.schema)
+        at, answers = answer_of_each(rows, results, name, window)
         for agg, column in names[name].items():
-            found[column] = _beside(answers[agg], at, rows.count)
+            found[column] = rows.as_texts(spec.aggs[agg], _beside(answers[agg], at, rows.count))
             sources[column] = spec.aggs[agg].gives()
     if beside:
         return with_beside(data, given_back(pa.table(found), kind, (data, sources)))

@@ -248,6 +248,10 @@ class Spec:
         return names + {"final": [], "updates": ["revision"], "parts": ["revision"], "changes": ["op"]}[self.emit]
 
     def _read(self) -> list[str]:
+        return self.columns_beside_aggs() + [field for name in self._asked_columns() for field in fields_of(name)]
+
+    def columns_beside_aggs(self) -> list[str]:
+        """The columns that the query reads for something else than aggregates."""
         names = [self.time] if isinstance(self.time, str) else []
         names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]
         names += [self.op] if self.op else []
@@ -256,7 +260,7 @@ class Spec:
             if isinstance(window, RowWindow):
                 names += [field for flag in window.flag_columns() for field in fields_of(flag)]
                 names += window.columns()
-        return names + [field for name in self._asked_columns() for field in fields_of(name)]
+        return names
 
     def parts(self) -> tuple[Aggregate, ...]:
         """The single aggregates: arithmetic of aggregates is taken apart."""

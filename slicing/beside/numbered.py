@@ -1,0 +1,89 @@
+"""Texts that aggregates only pick from rows, as numbers: the engine computes with numbers, and each row's text is taken
+once, at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import Aggregate, Formula
+from slicing.columns.arrow_io import one_piece
+from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import as_numpy, present
+from slicing.columns.casts import plain
+from slicing.columns.expressions import Derived, fields_of
+from slicing.columns.pools import Placed
+from slicing.columns.taking import rows_of
+from slicing.columns.types import has_offsets, result_type, storable
+from slicing.query.spec import Spec
+
+MANY = 1 << 14  # rows from which on it pays
+_PICKS = {"first": "column", "last": "column", "argmin": "return_", "argmax": "return_"}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of a column, and the type in which results have them."""
+
+    pool: Placed
+    type: pa.DataType
+
+    def of(self, numbers: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        """The texts of numbers, null where these are null."""
+        values, index = self.pool.values(), one_piece(numbers)
+        null = ~present(index) if index.null_count else None
+        if not len(values):
+            return pa.nulls(len(index), self.type)
+        places = as_numpy(index.fill_null(0) if index.null_count else index)
+        return rows_of(values, places, null).cast(self.type)
+
+
+def numbered(batches: Sequence[pa.RecordBatch], spec: Spec) -> tuple[list[pa.RecordBatch], dict[str, Texts]]:
+    """The batches with numbers in place of such texts, and the texts by column. Few rows stay as they are."""
+    found: dict[str, Texts] = {}
+    names = _only_picked(spec) if sum(map(len, batches)) >= MANY else []
+    for name in names:
+        type = batches[0].schema.field(name).type
+        if not has_offsets(storable(type)):
+            continue
+        pool, columns = Placed.of(pa.nulls(0, storable(type))), []
+        for batch in batches:
+            column = plain(batch.column(name))
+            places, pool = pool.with_values(column)
+            columns.append(array_of(places, ~present(column) if column.null_count else None))
+        batches = [_with(batch, name, column) for batch, column in zip(batches, columns, strict=True)]
+        found[name] = Texts(pool, result_type(type))
+    return list(batches), found
+
+
+def picked_by(agg: Formula) -> str | None:
+    """The column from which the aggregate picks its answer. None: it computes it, or compares the values."""
+    if not isinstance(agg, Aggregate):
+        return None
+    column = getattr(agg, _PICKS.get(agg.function, "user"))
+    return column if isinstance(column, str) and (agg.return_ is None or agg.column != column) else None
+
+
+def _only_picked(spec: Spec) -> list[str]:
+    """The columns that the query reads for nothing but picking their values."""
+    picked = dict.fromkeys(name for agg in spec.aggs.values() if (name := picked_by(agg)) is not None)
+    others = set(_read_otherwise(spec))
+    return [name for name in picked if name not in others and not isinstance(name, Derived)]
+
+
+def _read_otherwise(spec: Spec) -> Iterable[str]:
+    """The columns that the query reads for other reasons."""
+    yield from spec.columns_beside_aggs()
+    for agg in spec.aggs.values():
+        for part in agg.parts():
+            read = [*part.columns(), *([part.flag] if part.flag else [])]
+            for name in read:
+                if name != picked_by(agg) or name == part.flag:
+                    yield from fields_of(name)
+
+
+def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    at = batch.schema.get_field_index(name)
+    return batch.set_column(at, name, column)
