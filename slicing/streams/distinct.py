@@ -22,6 +22,7 @@ from slicing.columns.dictionaries import coded, unordered
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.names import free, with_reason
 from slicing.columns.sources import one_batch
+from slicing.columns.taking import taken
 from slicing.columns.typed import Columns, in_result_types, not_once
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
@@ -324,7 +325,7 @@ class Distinct(TakesTurns):
         return self._seen
 
     def _output(self, out: Output) -> DistinctOutput:
-        rows = self._typed(_unpacked(self.spec, out.windows))
+        rows = self._typed(_columns(_kept(self.spec, out.windows)))
         if rows.num_columns == 0 and self._columns is not None:
             rows = no_rows(self._columns)
         late, packed = out.late, self.spec.added[0]
@@ -337,11 +338,7 @@ class Distinct(TakesTurns):
 
     def _typed(self, rows: pa.Table) -> pa.Table:
         """Rows with their dictionary columns restored: structs inside the operator hold plain values."""
-        for at, name in enumerate(rows.column_names):
-            type = self._columns.field(name).type if self._columns is not None else None
-            if type is not None and pa.types.is_dictionary(type):
-                rows = rows.set_column(at, name, coded(rows[name], unordered(type)))
-        return rows
+        return rows if self._columns is None else _as_coded(rows, self._columns)
 
 
 @says_arguments
@@ -391,44 +388,75 @@ def distinct(
         if time is None or within is None:
             raise TypeError(f"sl.distinct needs {' and '.join(missing)} as well, or a sl.DistinctSpec")
         spec = DistinctSpec(on, time, within, keep, sequence, manual())
-    op = Distinct(spec)
     given = in_result_types(one_batch(data))
-    found = [out.rows for out in (op.push(given), op.flush()) if out.rows.num_rows]
-    rows = found[0] if found else pa.Table.from_batches([given]).slice(0, 0)
+    rows = _of_all(spec, given) if spec.keep == "any" else _taken(spec, given)
     return given_back(rows, kind, (data, {name: (name,) for name in rows.column_names}))
+
+
+def _of_all(spec: DistinctSpec, given: pa.RecordBatch) -> pa.Table:
+    op = Distinct(spec)
+    found = [out.rows for out in (op.push(given), op.flush()) if out.rows.num_rows]
+    return found[0] if found else pa.Table.from_batches([given]).slice(0, 0)
+
+
+def _taken(spec: DistinctSpec, given: pa.RecordBatch) -> pa.Table:
+    """The rows that are kept of a whole stream. As it is here, the engine is given their numbers instead of rows."""
+    operator = Operator(spec.query())
+    outs = operator.push(_with(spec, given, array_of(np.arange(given.num_rows)))), operator.flush()
+    kept = [one_piece(rows) for out in outs if (rows := _kept(spec, out.windows)) is not None]
+    places = as_numpy(pa.concat_arrays(kept)) if kept else np.empty(0, np.int64)
+    return _as_coded(pa.Table.from_batches([taken(given, places)]), given.schema)
+
+
+def _as_coded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with the columns as dictionaries that are dictionaries in the schema."""
+    for at, name in enumerate(rows.column_names):
+        type = schema.field(name).type
+        if pa.types.is_dictionary(type):
+            rows = rows.set_column(at, name, coded(rows[name], unordered(type)))
+    return rows
 
 
 def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.RecordBatch:
     """The columns that the query reads, and each whole row as a struct together with its number."""
+    names, place = given.schema.names, array_of(np.arange(arrived, arrived + given.num_rows))
+    whole = pa.StructArray.from_arrays([*given.columns, place], names=[*names, free("__place", names)])
+    return _with(spec, given, whole)
+
+
+def _with(spec: DistinctSpec, given: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
+    """The columns that the query reads, and the rows, packed or as numbers."""
     names = given.schema.names
     missing = [name for name in spec.read if name not in names]
     if missing:
         raise ValueError(not_once(missing[0], names))
-    place = array_of(np.arange(arrived, arrived + given.num_rows))
-    whole = pa.StructArray.from_arrays([*given.columns, place], names=[*names, free("__place", names)])
-    return pa.RecordBatch.from_arrays([*(given.column(name) for name in spec.read), whole], [*spec.read, spec.added[0]])
+    return pa.RecordBatch.from_arrays([*(given.column(name) for name in spec.read), rows], [*spec.read, spec.added[0]])
 
 
-def _unpacked(spec: DistinctSpec, windows: pa.Table) -> pa.Table:
+def _kept(spec: DistinctSpec, windows: pa.Table) -> pa.ChunkedArray | None:
+    """The rows that are kept, in the form that the engine was given."""
     packed, least = spec.added
     if packed not in windows.column_names or pa.types.is_null(windows[packed].type):
-        return pa.table({})  # with keep="any" windows have no rows; before the first push their columns are unknown
+        return None  # with keep="any" windows have no rows; before the first push their columns are unknown
     rows = windows[packed]
     if least in windows.column_names:  # keep rows without an earlier row within the span
         alone = pa.compute.equal(one_piece(windows[least]), one_piece(windows["window_end"]))
         # one piece, because Arrow crashes on zero pieces of structs that hold an extension type of structs
         rows = pa.chunked_array([one_piece(rows).filter(alone)])
         rows = rows.take(array_of(np.sort(np.unique(_places(rows), return_index=True)[1])))
-    return _columns(rows)
+    return rows
 
 
-def _columns(rows: pa.ChunkedArray) -> pa.Table:
+def _columns(rows: pa.ChunkedArray | None) -> pa.Table:
     """The fields of packed rows as columns, without the last one, which is their number."""
+    if rows is None:
+        return pa.table({})
     whole = one_piece(rows)
     return pa.table({field.name: whole.field(at) for at, field in enumerate([*rows.type][:-1])})
 
 
 def _places(rows: pa.ChunkedArray) -> Ints:
-    """The numbers of packed rows."""
-    places: Ints = as_numpy(one_piece(rows).field(rows.type.num_fields - 1))
+    """The numbers of rows."""
+    whole = one_piece(rows)
+    places: Ints = as_numpy(whole.field(rows.type.num_fields - 1) if pa.types.is_struct(rows.type) else whole)
     return places
