@@ -179,14 +179,13 @@ def named_rows(type, end, first, type_of, out):
 
 
 @kernel(error_model="numpy")
-def window_ranges(type_first, windows, high, ascending, group_first, slice_of, at, out):
+def window_ranges(type_first, windows, high, ascending, group_first, slice_of, counts, out):
     """Each (window, group) that has rows: its range of cells.
 
     Cells are sorted by group and, within, by slice. A row of ``windows`` is (low, need, rank): the window holds the
     slices low..high-1 and needs one from ``need`` on. Windows of a type come in ascending order of high; ``ascending``
-    says that of low, too. First call (``out`` without room) counts results by ``rank`` of the window into ``at``; the
-    second, with ``at`` turned into positions, writes (window, first, last, place), where ``place`` is the position of a
-    result in (rank, group) order.
+    says that of low, too. Writes (window, first, last), and counts results by ``rank`` of the window. Returns how many
+    there are: if ``out`` has no room for all, call again with more room.
     """
     n = np.int64(0)
     for t in range(type_first.size - 1):
@@ -204,12 +203,11 @@ def window_ranges(type_first, windows, high, ascending, group_first, slice_of, a
                 while c0 > bottom and slice_of[c0 - 1] >= low:
                     c0 -= 1
                 if c0 < c1 and slice_of[c1 - 1] >= need:
-                    if out.shape[1] > 0:
+                    if n < out.shape[1]:
                         out[0, n] = j
                         out[1, n] = c0
                         out[2, n] = c1
-                        out[3, n] = at[r]
-                    at[r] += 1
+                    counts[r] += 1
                     n += 1
                     j += 1
                 elif not ascending:  # a window that ends without a new cell may hold older ones
@@ -221,3 +219,13 @@ def window_ranges(type_first, windows, high, ascending, group_first, slice_of, a
                 else:
                     j = max(j + 1, first_after(high, slice_of[c1], j, b))
     return n
+
+
+@kernel
+def places_of(window, windows, at, out):
+    """The place of each result of ``window_ranges`` in (rank, group) order. ``at``: the first place of each rank, which
+    is moved on."""
+    for i in range(window.size):
+        rank = np.uint64(windows[np.uint64(window[i]), 2])
+        out[i] = at[rank]
+        at[rank] += 1

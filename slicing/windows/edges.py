@@ -13,7 +13,7 @@ import numpy as np
 
 from slicing.columns.order import distinct, order_by
 from slicing.kernels.slice import list_edges, next_edges
-from slicing.kernels.windows import by_end, index_of, periodic_due, positions_after, window_ranges
+from slicing.kernels.windows import by_end, index_of, periodic_due, places_of, positions_after, window_ranges
 from slicing.system.arrays import NONE, Ints, Mask
 from slicing.windows.bounds import APART, BEGIN, END, LONGEST, Bound, Progression
 
@@ -22,6 +22,7 @@ LARGE = 64  # so many types with the largest windows are looked at first: they m
 LISTED = 2048
 FEWEST = 1024  # edges that are listed however few rows there are
 MANY_DUE = 4  # windows a slice for which there is room from the beginning
+ROOM = 1 << 22  # results of windows and groups; more are counted before they are written
 INDEXED = 1024  # windows at a time from which on an index of slices pays
 
 
@@ -49,15 +50,28 @@ class DueWindows(NamedTuple):
 def ranges_of(
     type_first: Ints, windows: Ints, high: Ints, ascending: bool, group_first: Ints, slice_of: Ints
 ) -> tuple[Ints, Ints]:
-    """Each (window, group) that has cells: window, first, last and place (as in ``window_ranges``). And where the
-    places of each window begin, and the end."""
+    """Each (window, group) that has cells: window, first, last and place (in order of windows' ranks, then groups). And
+    where the places of each window begin, and the end."""
     fixed = (type_first, windows, np.ascontiguousarray(high), ascending, group_first, slice_of)
-    at = np.zeros(len(windows) + 1, np.int64)
-    n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
+    most = _most(windows[:, 0], high, group_first.size - 1, slice_of)
+    at, found = np.zeros(len(windows) + 1, np.int64), np.empty((4, most if most < ROOM else 0), np.int64)
+    n = window_ranges(*fixed, at[1:], found)
+    if n > found.shape[1]:
+        at[:], found = 0, np.empty((4, n), np.int64)
+        window_ranges(*fixed, at[1:], found)
     np.cumsum(at, out=at)
-    found = np.empty((4, n), np.int64)
-    window_ranges(*fixed, at[:-1].copy(), found)
+    found = found[:, :n]
+    places_of(found[0], windows, at[:-1].copy(), found[3])
     return found, at
+
+
+def _most(low: Ints, high: Ints, groups: int, slice_of: Ints) -> int:
+    """How many (window, group) may have cells: if few groups have some in each window, not more than it has cells."""
+    most, size = low.size * groups, slice_of.size
+    if most <= 2 * size or slice_of.min() < 0 or slice_of.max() > 2 * size:  # larger numbers are no slices
+        return most
+    cells = np.append(0, np.bincount(slice_of).cumsum())
+    return min(most, int((cells[high.clip(0, cells.size - 1)] - cells[low.clip(0, cells.size - 1)]).sum()))
 
 
 class EdgeSet:
