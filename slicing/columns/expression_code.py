@@ -114,6 +114,12 @@ def exact_literal(value: pa.Scalar) -> str:
     return f"pc.scalar({literal(value)}){cast}"
 
 
+def decimal_literal(value: pa.Scalar) -> str:
+    """As :func:`exact_literal`, with whole numbers as decimals."""
+    whole = pa.types.is_integer(value.type) and value.is_valid
+    return f"pc.scalar(pa.scalar(Decimal({value.as_py()})))" if whole else exact_literal(value)
+
+
 def _shown(found: Any) -> str:
     return repr(found) if found == found and found not in _INFINITE else f"float('{found}')"
 

@@ -7,7 +7,8 @@ fields and literals in order, and its one row holds the literals and the options
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from itertools import chain, islice, product
 from typing import Any
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.casts import plain
-from slicing.columns.expression_code import OPERATORS, call, exact_literal, literal
+from slicing.columns.expression_code import OPERATORS, call, decimal_literal, exact_literal, literal
 
 Token = tuple[str, str]
 
@@ -27,18 +28,29 @@ class Derived(str):
     Two expressions have equal names only if they are equal, including the types of their literals.
     """
 
-    __slots__ = ("computing", "expression", "fields")
+    __slots__ = ("_computing", "_in_decimals", "expression", "fields")
     expression: pc.Expression
-    computing: pc.Expression  # the same with Python's floats in 64 bits, which Arrow computes with
+    _computing: pc.Expression  # the same with Python's floats in 64 bits, which Arrow computes with
+    _in_decimals: pc.Expression | None  # also with whole numbers as decimals of as many digits as they have
     fields: tuple[str, ...]  # the columns that it reads
 
     def __new__(cls, expression: pc.Expression) -> Derived:
         _, (serialized,) = expression.__reduce__()
-        code, fields, exact = _read(serialized.to_pybytes())
+        code, fields, exact, in_decimals = _read(serialized.to_pybytes())
         self = super().__new__(cls, code)
         self.expression, self.fields = expression, fields
-        self.computing = expression if exact is None else eval(exact, {"sl": _CODE, "pc": pc, "pa": pa})
+        self._computing = expression if exact is None else eval(exact, _NAMES)
+        self._in_decimals = None if in_decimals is None else eval(in_decimals, _NAMES)
         return self
+
+    def computing(self, schema: pa.Schema) -> pc.Expression:
+        """The expression that computes over columns of these types. Arrow takes a whole number as one of 19 digits,
+        which decimals may have no room for."""
+        if self._in_decimals is None:
+            return self._computing
+        types = tuple([schema.field(name).type for name in self.fields if name in schema.names])
+        needs_room = any(map(pa.types.is_decimal, types)) and _needs_room(self, types)
+        return self._in_decimals if needs_room else self._computing
 
     def __repr__(self) -> str:
         return str.__str__(self)
@@ -76,12 +88,28 @@ def computed(batch: pa.RecordBatch, wanted: Sequence[Derived]) -> list[pa.Array]
 
     names = list(dict.fromkeys(name for derived in wanted for name in derived.fields))
     source = pa.Table.from_arrays([_decoded(batch.column(name)) for name in names], names)
+    expressions = [derived.computing(source.schema) for derived in wanted]
     steps = [
         acero.Declaration("table_source", acero.TableSourceNodeOptions(source)),
-        acero.Declaration("project", acero.ProjectNodeOptions([d.computing for d in wanted], _numbered(len(wanted)))),
+        acero.Declaration("project", acero.ProjectNodeOptions(expressions, _numbered(len(wanted)))),
     ]
     found = acero.Declaration.from_sequence(steps).to_table(use_threads=False)
     return [_whole(column, batch.num_rows) for column in found.columns]
+
+
+@lru_cache(1024)
+def _needs_room(derived: Derived, types: tuple[pa.DataType, ...]) -> bool:
+    """Whether an expression can be computed over columns of these types, only if its whole numbers are decimals."""
+
+    def can(expression: pc.Expression) -> bool:
+        try:
+            pa.Table.from_arrays([pa.nulls(0, type) for type in types], derived.fields).filter(expression.is_valid())
+        except (pa.ArrowException, ValueError):
+            return False
+        return True
+
+    assert derived._in_decimals is not None
+    return not can(derived._computing) and can(derived._in_decimals)
 
 
 def fields_of(name: str) -> tuple[str, ...]:
@@ -97,20 +125,23 @@ class CannotCompute(ValueError):
         text = str(error).partition("\n")[0]
         one = f"sl.col({derived.fields[0]!r})"
         whole = next((n for n in derived.fields if pa.types.is_integer(types.field(n).type)), derived.fields[0])
+        as_number = "" if pa.types.is_integer(types.field(whole).type) else ".cast('int64')"
         rounded = (
             "; integers are computed as floats here, which are exact only in this range: cast them, such as "
-            f"sl.col({whole!r}).cast('float64', safe=False), which rounds beyond 2**53"
+            f"sl.col({whole!r}){as_number}.cast('float64', safe=False), which rounds beyond 2**53"
         )
+        in_rows = "; an expression is computed row by row: ask for what needs several rows as an aggregate"
         wide = any(types.field(name).type in (pa.int64(), pa.uint64()) for name in derived.fields)
         wider = ".cast('float64')" if wide else ".cast('int64'), or 'float64'"
         cures = {
-            "divide by zero": "; pc.divide(a, b) gives inf for floats",
+            "non-scalar": in_rows,  # before others: its text shows options of casts
+            "MetaFunction": in_rows,
+            "divide by zero": f"; pc.divide(a, b) gives inf for floats: cast integers, such as {one}.cast('float64')",
             "overflow": f": the type of its columns is too narrow; compute in a wider one, such as {one}{wider}",
             "recision": f"; cast to decimals of fewer digits, or to floats, such as {one}.cast('float64')",
             "to 16777216": rounded,
             "to 9007199254740992": rounded,
             "not in range": f"; cast to a type that holds these numbers, such as {one}.cast('float64', safe=False)",
-            "non-scalar": "; an expression is computed row by row: ask for what needs several rows as an aggregate",
         }
         if any(pa.types.is_timestamp(types.field(n).type) for n in derived.fields):
             moment = (
@@ -202,14 +233,16 @@ def _whole(column: pa.ChunkedArray, size: int) -> pa.Array:
 
 
 @lru_cache(1024)
-def _read(serialized: bytes) -> tuple[str, tuple[str, ...], str | None]:
+def _read(serialized: bytes) -> tuple[str, tuple[str, ...], str | None, str | None]:
     """An expression's code, and the columns that it reads. Takes 26 us, and 3 us from the cache.
 
     Also the code of the same expression with floats in 64 bits, None if it has no floats. Arrow takes a float that fits
-    32 bits as such, and then computes with integers in 32 bits, too: 199 / 100.0 is 1.99000001."""
+    32 bits as such, and then computes with integers in 32 bits, too: 199 / 100.0 is 1.99000001. And the code with whole
+    numbers as decimals, None if it has none."""
     tree = _Tree(serialized)
-    exact = _Tree(serialized, exact=True).code if tree.has_floats else None
-    return tree.code, tuple(dict.fromkeys(tree.fields)), exact
+    exact = _Tree(serialized, exact_literal).code if tree.has_floats else None
+    in_decimals = _Tree(serialized, decimal_literal).code if tree.has_integers else None
+    return tree.code, tuple(dict.fromkeys(tree.fields)), exact, in_decimals
 
 
 class _Code:
@@ -220,15 +253,15 @@ class _Code:
         return pc.field(*path)
 
 
-_CODE = _Code()
+_NAMES = {"sl": _Code(), "pc": pc, "pa": pa, "Decimal": Decimal}
 
 
 class _Tree:
     """Parses an expression into its code and the columns that it reads."""
 
-    def __init__(self, serialized: bytes, exact: bool = False) -> None:
-        """``exact``: floats are written as expressions that stay in 64 bits."""
-        self._exact, self.has_floats = exact, False
+    def __init__(self, serialized: bytes, shown: Callable[[pa.Scalar], str] = literal) -> None:
+        """``shown``: the code of a literal."""
+        self._shown, self.has_floats, self.has_integers = shown, False, False
         reader = pa.ipc.open_file(serialized)
         self._row = reader.get_batch(0)
         self.fields: list[str] = []
@@ -244,7 +277,8 @@ class _Tree:
         if kind == "literal":
             number = self._row.column(int(value))[0]
             self.has_floats |= pa.types.is_float64(number.type)
-            return exact_literal(number) if self._exact else literal(number)
+            self.has_integers |= pa.types.is_integer(number.type)
+            return self._shown(number)
         if kind == "field_ref":
             self.fields.append(value)
             return f"sl.col({value!r})"

@@ -197,5 +197,6 @@ def unfit(plan: TwoSides, side: int, first: int, batch: pa.RecordBatch) -> Ints:
 def passed(columns: Mapping[str, pa.Array], where: Derived, count: int) -> Ints:
     """Positions of the rows for which an expression of their columns is true."""
     row = free("row", columns)
-    rows: Ints = as_numpy(pa.table({**columns, row: array_of(np.arange(count))}).filter(where.computing)[row])
+    table = pa.table({**columns, row: array_of(np.arange(count))})
+    rows: Ints = as_numpy(table.filter(where.computing(table.schema))[row])
     return rows

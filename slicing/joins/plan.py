@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.types as t
 
 from slicing.columns.arrow_io import no_rows
+from slicing.columns.expressions import Derived
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.typed import Columns, column_type, in_result_type
 from slicing.columns.types import decoded, is_binary, is_text, is_view, result_type
@@ -193,7 +193,7 @@ class JoinPlan(TwoSides):
         self.where_sources: list[Source] = []
         self.where_made: list[str] = []  # columns that `where` reads and that neither side has
         if spec.where is not None and all(known):
-            self.where_sources = self._tested(spec.where.expression)
+            self.where_sources = self._tested(spec.where)
         self.tests_right = spec.where is not None and spec.match == "last" and all(known) and self.where_is_right
         self._keep_columns()
 
@@ -249,22 +249,13 @@ class JoinPlan(TwoSides):
                 )
             seen.add(name)
 
-    def _tested(self, expression: Any) -> list[Source]:
+    def _tested(self, where: Derived) -> list[Source]:
         """The columns that ``where`` reads. Raises if ``where`` cannot be evaluated."""
-        text = str(expression)
         made = [self.output.field(name) for name in MADE if name in self.output.names]
         made = [field for field in made if all(s.name != field.name for s in self.sources)]
-        given = pa.schema([(s.name, s.type) for s in self.all_sources])
-        _try(expression, pa.schema([*given, *made]), text)
-        reads = {name for name in (*given.names, *MADE) if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)}
-        self.where_made = [field.name for field in made if field.name in reads]
-        used = [field for field in (*given, *made) if field.name in reads]
-        try:
-            _try(expression, pa.schema(used), text)
-        except (TypeError, ValueError):  # the text contains a name that is not a column reference
-            self.where_made = [field.name for field in made]
-            return self.all_sources
-        return [s for s in self.all_sources if s.name in reads]
+        _try(where, pa.schema([*((s.name, s.type) for s in self.all_sources), *made]))
+        self.where_made = [field.name for field in made if field.name in where.fields]
+        return [s for s in self.all_sources if s.name in where.fields]
 
     def _keep_columns(self) -> None:
         needed = [*self.sources, *self.where_sources]
@@ -281,18 +272,18 @@ WINDOW = ("window_start", "window_end")
 MADE = (*WINDOW, "event_time")
 
 
-def _try(expression: Any, schema: pa.Schema, text: str) -> None:
+def _try(where: Derived, schema: pa.Schema) -> None:
     try:
-        no_rows(schema).filter(expression)
+        no_rows(schema).filter(where.computing(schema))
     except pa.ArrowTypeError as error:
-        raise TypeError(f"where={text} must be true or false for a pair: {error}") from None
+        raise TypeError(f"where={where} must be true or false for a pair: {error}") from None
     except pa.ArrowInvalid as error:
         raise ValueError(
-            f"where={text} cannot be asked of the result's columns {', '.join(schema.names)}: "
+            f"where={where} cannot be asked of the result's columns {', '.join(schema.names)}: "
             f"{str(error).splitlines()[0]}"
         ) from None
     except pa.ArrowNotImplementedError as error:
-        raise TypeError(f"where={text} cannot be evaluated: {error}") from None
+        raise TypeError(f"where={where} cannot be evaluated: {error}") from None
 
 
 def both_known(
