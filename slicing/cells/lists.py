@@ -275,15 +275,18 @@ def interleaved(picked: Picked) -> Mask:
     slice."""
     if not (picked.last - picked.first > 1).any():
         return np.zeros(len(picked), np.bool_)
-    late = np.append(0, np.cumsum(_begins_too_early(picked.lists.whole())))
-    found: Mask = late[picked.last] > late[np.minimum(picked.first + 1, picked.last)]
+    lists = picked.lists.whole()
+    held = np.flatnonzero(lists.at[1:] > lists.at[:-1])
+    late = np.append(0, np.cumsum(_begins_too_early(lists, held)))
+    second = np.append(held + 1, len(lists))[held.searchsorted(picked.first)]  # after the first slice that has rows
+    found: Mask = late[picked.last] > late[np.minimum(second, picked.last)]
     return found
 
 
-def _begins_too_early(lists: Lists) -> Mask:
-    """Whether a cell's first row comes before the last row of the nearest earlier cell that is not empty."""
+def _begins_too_early(lists: Lists, held: Ints) -> Mask:
+    """Whether a cell's first row comes before the last row of the nearest earlier cell that is not empty. ``held``: the
+    cells that are not empty."""
     early = np.zeros(len(lists), np.bool_)
-    held = np.flatnonzero(lists.at[1:] > lists.at[:-1])
     first, last = lists.some(lists.at[held])[1:], lists.some(lists.at[held + 1] - 1)[:-1]
     before, same = np.zeros(len(first), np.bool_), np.ones(len(first), np.bool_)
     for a, b in zip(first.T, last.T, strict=True):

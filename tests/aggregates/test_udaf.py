@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -497,3 +498,33 @@ def test_explain_without_a_schema_says_that_it_has_guessed():
     assert sl.explain(spec, pa.schema({"t": pa.int64(), "v": pa.int64()}))["combine"]
     with pytest.raises(ValueError, match=r"combine must be .*; got 'any'$"):
         sl.explain(spec, combine="any")
+
+
+def test_windows_whose_first_rows_are_null_are_not_taken_apart(monkeypatch):
+    """Only slices that overlap in time are put together row by row, which takes the square of the rows."""
+    monkeypatch.setattr("slicing.aggregates.udaf.rows_of", None)
+    ema = sl.udaf(
+        "ema",
+        lift=lambda v: (v * 0.5, 0.5),
+        combine=lambda a, b: (a[0] * b[1] + b[0], a[1] * b[1]),
+        lower=lambda s: s[0],
+        identity=(0.0, 1.0),
+        state=("float64", "float64"),
+        inputs=["v"],
+    )
+    chance = random.Random(3)
+    since = 1_764_000_000_000_000_000
+    keys = [chance.choice("abc") for _ in range(300)]
+    values = [None if row < 12 or chance.random() < 0.2 else float(chance.randrange(100)) for row in range(300)]
+    table = pa.table({"t": [since + row for row in range(300)], "k": keys, "v": pa.array(values, pa.float64())})
+    for window in (sl.rows(2**40, every=1), sl.per_row(10**9)):
+        found = sl.attach(table, sl.Spec("t", {"w": window}, {"x": ema}, by="k"), **_least(window))
+        states: dict[str, float | None] = {}
+        for key, value, got in zip(keys, values, found["x"].to_pylist(), strict=True):
+            if value is not None:
+                states[key] = states.get(key, 0.0) * 0.5 + value * 0.5
+            assert got == pytest.approx(states.get(key))
+
+
+def _least(window):
+    return {"min_rows": 1} if isinstance(window, type(sl.rows(1))) else {}
