@@ -9,7 +9,9 @@ import numpy as np
 
 from slicing.columns.values import NOWHERE
 from slicing.query.plan import Plan
+from slicing.times.durations import MAX_WORD
 from slicing.windows.bounds import BEGIN
+from slicing.windows.context_free import BoundUser
 
 
 def check_fits(plan: Plan, low: int, high: int, horizon: int) -> None:
@@ -24,6 +26,13 @@ def check_fits(plan: Plan, low: int, high: int, horizon: int) -> None:
             if start < least:
                 raise ValueError(_unfit(plan, low, number, "begins", start))
             end = bound.end_with(int(edge[0]))
+            if end > most:
+                raise ValueError(_unfit(plan, high, number, "ends", end))
+    for number, bound in zip(plan.timed, plan.bounds, strict=True) if not plan.since else ():
+        if isinstance(bound, BoundUser) and (least > -MAX_WORD or most < MAX_WORD):
+            start, end = bound.reach(low, high, horizon)
+            if start < least:
+                raise ValueError(_unfit(plan, low, number, "begins", start))
             if end > most:
                 raise ValueError(_unfit(plan, high, number, "ends", end))
     for session in plan.sessions:

@@ -69,6 +69,7 @@ class BoundUser(Bound):
 
     irregular = True
     gapless = False
+    longest = 1 << 33  # not known: more than a narrow time column holds, so that its rows are looked at (``reach``)
 
     def __init__(self, window: ContextFreeWindow) -> None:
         self.window = window
@@ -207,6 +208,13 @@ class BoundUser(Bound):
 
     def covers(self, ends: Ints) -> Mask:
         return np.array(list(map(bool, self._of_slices(ends))), np.bool_)
+
+    def reach(self, low: int, high: int, horizon: int) -> tuple[int, int]:
+        """The first start of a window that ends after ``horizon``, at a time or later, and the last end of one at
+        another; the times if there is none."""
+        first, last = self._containing([max(low, horizon), high])
+        start = min((start for start, end in first if end > horizon), default=low)
+        return start, max((end for _, end in last), default=high)
 
     def first_live_start(self, h: int) -> int:
         return BEGIN  # only the slices show it: see last_end

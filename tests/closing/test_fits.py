@@ -16,6 +16,20 @@ CASES = int(os.environ.get("SLICING_CASES", "60"))
 AGGS = {"n": sl.count(), "s": sl.sum("v")}
 
 
+class Hundreds(sl.ContextFreeWindow):
+    """A user's windows of one step and of two."""
+
+    def __init__(self, phase: int) -> None:
+        self.phase = phase
+
+    def next_edge(self, times: Any) -> Any:
+        return (times - self.phase) // 100 * 100 + 100 + self.phase
+
+    def containing(self, time: int) -> list[tuple[int, int]]:
+        start = (time - self.phase) // 100 * 100 + self.phase
+        return [(start, start + 100), (start - 100, start + 100)]
+
+
 def windows(chance: random.Random) -> dict[str, Any]:
     size, every = chance.randint(1, 40), chance.randint(1, 40)
     of_any: list[Any] = [
@@ -30,6 +44,7 @@ def windows(chance: random.Random) -> dict[str, Any]:
         sl.per_row(size),
         sl.whole(),
         sl.fixed(20, 90),
+        Hundreds(chance.randint(0, 99)),
     ]
     return {f"w{i}": window for i, window in enumerate(chance.sample(of_any, chance.randint(1, 3)))}
 
