@@ -57,7 +57,10 @@ def check_types(schema: StructType, names: Iterable[str]) -> None:
             continue
         type = field.dataType.simpleString()
         if field.name not in known:
-            raise TypeError(f"column {field.name!r} has type {type}, which cannot be sent to Python's workers")
+            raise TypeError(
+                f"column {field.name!r} has type {type}, which cannot be sent to Python's workers; cast it, such as to "
+                "string"
+            )
         if getattr(field.dataType, "collation", _BY_BYTES) != _BY_BYTES:
             raise TypeError(
                 f"column {field.name!r} has type {type}, and text is compared by its bytes here; cast it to string, or "

@@ -39,6 +39,7 @@ def check_key_type(name: str, type: pa.DataType) -> None:
             f"by column {name!r} has type {type}, which cannot be a key; allowed are integers, floats, bool, "
             "decimals, dates, times, timestamps, durations, strings, binary and dictionaries of these"
             + storage_advice(type)
+            + ("; give its fields as columns" if t.is_struct(value) else "")
         )
 
 

@@ -175,7 +175,9 @@ def check_zone(tz: object) -> ZoneInfo:
     try:
         return ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{allowed}; got {tz!r}") from None
+        steady = tz[:1] in "+-" and tz[1:3].isdigit()
+        other = f"; {tz} is UTC's clock moved, so use sl.tumbling with offset=" if steady else ""
+        raise ValueError(f"{allowed}; got {tz!r}{other}") from None
 
 
 class _EdgeTable:

@@ -510,6 +510,7 @@ def test_other_types_are_refused_by_name(type: pa.DataType) -> None:
         f"by column 'x' has type {type}, which cannot be a key; allowed are integers, floats, bool, "
         "decimals, dates, times, timestamps, durations, strings, binary and dictionaries of these"
         + ("; decode it with pyarrow.compute.run_end_decode" if pa.types.is_run_end_encoded(type) else "")
+        + ("; give its fields as columns" if pa.types.is_struct(type) else "")
     )
 
 

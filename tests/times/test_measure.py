@@ -172,7 +172,8 @@ def test_calendar_units_point_to_calendar_windows(text: str) -> None:
     with raises(
         ValueError,
         "size must be a duration of fixed length, and months, quarters and years differ: "
-        f"use sl.calendar('1mo' | '1q' | '1y') for windows of those side by side; got {text!r}",
+        f"use sl.calendar('1mo' | '1q' | '1y') for windows of those side by side, and days, such as '30d', for others; "
+        f"got {text!r}",
     ):
         parse_span(text, "size")
 
@@ -767,7 +768,8 @@ def test_calendar_arguments_are_checked() -> None:
     assert sl.calendar("1d", tz=ZoneInfo("Europe/Berlin")) == sl.calendar("1d", tz="Europe/Berlin")
     zone = "tz must be the name of a time zone such as 'Europe/Berlin' or 'UTC'; got "
     for tz in ("Mars/Olympus", "", "../etc/passwd", "America", "+01:00", "/etc/localtime"):
-        with raises(ValueError, f"{zone}{tz!r}"):
+        moved = "; +01:00 is UTC's clock moved, so use sl.tumbling with offset=" if tz == "+01:00" else ""
+        with raises(ValueError, f"{zone}{tz!r}{moved}"):
             CalendarEdges("1d", tz, MICROS)
     with raises(TypeError, f"{zone}None of type NoneType"):
         CalendarEdges("1d", None, MICROS)  # type: ignore[arg-type]
