@@ -88,7 +88,7 @@ class Windows:
         self._calendar = None
         self._size, self._offset = 0, 0
         if isinstance(window, Calendar):
-            self._calendar = CalendarEdges(window.unit, window.tz, measure)
+            self._calendar = CalendarEdges(window.unit, window.tz, measure, window.offset)
             self.step = 0
         else:
             self._size = measure.ticks(window.size, "within's size")

@@ -184,8 +184,10 @@ def _holds(larger: object, part: object) -> bool:
     if isinstance(larger, Whole):
         return True
     if isinstance(part, Calendar):
-        alike = isinstance(larger, Calendar) and (larger.tz, larger.local) == (part.tz, part.local)
-        return alike and isinstance(larger, Calendar) and larger.unit in (part.unit, *_WITHIN.get(part.unit, ()))
+        if not isinstance(larger, Calendar):
+            return False
+        alike = (larger.tz, larger.local, larger.offset) == (part.tz, part.local, part.offset)
+        return alike and larger.unit in (part.unit, *_WITHIN.get(part.unit, ()))
     if not isinstance(part, Tumbling | Sliding):
         return False
     step, offset = _number(part.every if isinstance(part, Sliding) else part.size), _number(part.offset)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slicing.times.durations import MAX_WORD, NS, SECOND, parts
+from slicing.times.durations import MAX_WORD, NS, SECOND, Duration, parts
 from slicing.times.measure import Measure, Words
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,6 +25,8 @@ _DAY = 86_400
 _MONDAY = 4  # the first Monday after 1970-01-01, in days
 _MONTHS = {"mo": 1, "q": 3, "y": 12}
 _MOST = {"d": 36_500, "w": 5_200, "mo": 1_200, "q": 400, "y": 100}  # a century
+_MOVES = ("y", "q", "mo", "w", "d", "h", "m", "s")  # units of an offset, from the largest
+_SHORTEST = 28  # days of a month
 _SAMPLED = _DAY // 2  # seconds within which no zone changes its clocks twice
 UTC_NAMES = ("UTC", "Etc/UTC")
 
@@ -48,6 +50,44 @@ def calendar_unit(text: object) -> str:
     return f"{count}{unit}"
 
 
+def calendar_offset(text: object, unit: str) -> str | None:
+    """How much later windows of a unit begin on the zone's clock, as it is printed; None: not at all. Raises if it is
+    not such a time."""
+    if text is None or (type(text) is int and text == 0):
+        return None
+    found = parts(text) if isinstance(text, str) else []
+    kinds = [kind for _, kind in found]
+    if not found or any(kind not in _MOVES for kind in kinds) or kinds != [kind for kind in _MOVES if kind in kinds]:
+        raise ValueError(
+            "offset must say how much later windows begin on the zone's clock, or earlier with a '-', such as '6h', "
+            f"'6d' or '3mo'; got {text!r}"
+        )
+    assert isinstance(text, str)
+    ((count, kind),) = parts(unit)
+    sign = -1 if text.lstrip().startswith("-") else 1
+    months = sign * sum(number * _MONTHS[each] for number, each in found if each in _MONTHS)
+    seconds = sign * sum(number * NS[each] // SECOND for number, each in found if each in NS)
+    if clock_step(unit):
+        raise ValueError(f"offset is for days and longer units; for {unit!r} use sl.tumbling; got offset={text!r}")
+    if kind not in _MONTHS:
+        if months:
+            raise ValueError(f"offset must be days, hours and smaller for windows of {unit!r}; got {text!r}")
+        seconds %= count * (7 if kind == "w" else 1) * _DAY
+    elif abs(seconds) >= _SHORTEST * _DAY:
+        raise ValueError(f"offset must be months and less than {_SHORTEST} days for windows of {unit!r}; got {text!r}")
+    else:
+        months = sign * (abs(months) % (count * _MONTHS[kind]))
+    shown = (f"{abs(months)}mo" if months else "") + (str(Duration(abs(seconds) * SECOND)) if seconds else "")
+    return f"-{shown}" if shown and (months < 0 or seconds < 0) else shown or None
+
+
+def _moved(offset: str | None) -> tuple[int, int]:
+    """The months and seconds of an offset."""
+    found, sign = parts(offset or ""), -1 if offset and offset.startswith("-") else 1
+    months = sum(count * _MONTHS[kind] for count, kind in found if kind in _MONTHS)
+    return sign * months, sign * sum(count * NS[kind] // SECOND for count, kind in found if kind in NS)
+
+
 @dataclass(frozen=True)
 class CalendarEdges:
     """Where a zone's hours, days, weeks (from Monday), months, quarters or years begin, as words of a time measure.
@@ -63,12 +103,17 @@ class CalendarEdges:
     unit: str
     tz: str
     measure: Measure
+    offset: str | None = None  # how much later windows begin, on the zone's clock
 
     def __post_init__(self) -> None:
         unit = calendar_unit(self.unit)
         if pa.types.is_date(self.measure.type) and clock_step(unit):
             raise ValueError(
                 f"unit must be whole days for a time column of type {self.measure.type}; got {self.unit!r}"
+            )
+        if pa.types.is_date(self.measure.type) and _moved(self.offset)[1] % _DAY:
+            raise ValueError(
+                f"offset must be whole days for a time column of type {self.measure.type}; got {self.offset!r}"
             )
         check_zone(self.tz)
         if self.measure.is_integer:
@@ -84,7 +129,7 @@ class CalendarEdges:
     @property
     def known(self) -> tuple[int, int]:
         """The times between which all edges are known, for any unit and zone."""
-        reach = _reach(calendar_unit(self.unit))
+        reach = _reach(calendar_unit(self.unit), self.offset)
         years = (f"{_FIRST_YEAR + reach:04}", f"{_LAST_YEAR - reach}")
         first, last = (int(np.datetime64(year, "s").astype(np.int64)) for year in years)
         return first * SECOND // self.measure.word_ns, last * SECOND // self.measure.word_ns
@@ -107,7 +152,7 @@ class CalendarEdges:
         if hi <= lo:
             return np.empty(0, np.int64)
         first, last = self._seconds(np.array([lo, hi], np.int64)).tolist()
-        table = _table(self.unit, self.tz).between(first, last)
+        table = _table(self.unit, self.tz, self.offset).between(first, last)
         begin, end = np.searchsorted(table, [first, last], side="right")
         return self._words(table[begin:end])
 
@@ -123,7 +168,7 @@ class CalendarEdges:
         seconds = self._seconds(times)
         if not len(seconds):
             return seconds
-        table = _table(self.unit, self.tz).covering(seconds)
+        table = _table(self.unit, self.tz, self.offset).covering(seconds)
         # Only the part of the table between the times is searched: a batch spans few edges, often none.
         begin, end = np.searchsorted(table, [seconds.min(), seconds.max()], side="right").tolist()
         if begin + step < 0 or end + step == len(table):
@@ -184,12 +229,14 @@ class _EdgeTable:
     """The edges of one unit in one zone, in seconds since the epoch, built year by year as needed.
 
     Years may be missing in between, but never next to a time that was looked up. Local and UTC dates differ by at most
-    a day: with a unit of at most a year, a time of UTC year y has its edges in the years y-1 ... y+2.
+    a day: with a unit of at most a year, a time of UTC year y has its edges in the years y-1 ... y+2. With an offset,
+    which is less than a unit, the units before and after these may count.
     """
 
-    def __init__(self, unit: str, tz: str) -> None:
+    def __init__(self, unit: str, tz: str, offset: str | None) -> None:
         ((self.count, self.kind),) = parts(unit)
-        self.tz, self.reach, self.step = tz, _reach(unit), clock_step(unit)
+        self.tz, self.reach, self.step = tz, _reach(unit, offset), clock_step(unit)
+        self.months, self.seconds = _moved(offset)
         self._years: dict[int, Words] = {}
         self._edges: Words = np.empty(0, np.int64)
         self._lock = threading.Lock()
@@ -219,26 +266,26 @@ class _EdgeTable:
     def _build(self, year: int) -> Words:
         if self.step:
             return _clock_edges(self.step, self.tz, year)
-        firsts = self._first_days(year)
-        midnights: Words = firsts.astype("M8[s]").astype(np.int64)
+        shown: Words = self._first_days(year).astype("M8[s]").astype(np.int64) + self.seconds  # midnights, on the clock
+        shown = shown[(shown >= _FIRST_SECOND) & (shown < _END_SECOND)]
         if self.tz in UTC_NAMES:
-            return midnights
+            return shown
         zone = ZoneInfo(self.tz)
-        days = [datetime(day.year, day.month, day.day, tzinfo=zone) for day in firsts.astype("M8[D]").tolist()]
+        days = [day.replace(tzinfo=zone) for day in shown.astype("M8[s]").tolist()]
         offsets = np.array([_offset(day) for day in days], np.int64)  # for a skipped midnight, the offset before it
-        edges = midnights - offsets
+        edges = shown - offsets
         # of all days, only those with another offset than the next day are checked for a skipped midnight
         changing = np.append(offsets[1:] != offsets[:-1], True) if len(days) > 12 else np.ones(len(days), np.bool_)
         for at in np.flatnonzero(changing).tolist():
             if (after := _offset(days[at].replace(fold=1))) > offsets[at]:
-                edges[at] = _jump(zone, int(midnights[at]) - after, int(edges[at]))
+                edges[at] = _jump(zone, int(shown[at]) - after, int(edges[at]))
         return edges
 
     def _first_days(self, year: int) -> NDArray[np.datetime64]:
         """The dates of a year with which units begin."""
         first, end = (np.datetime64(f"{y:04}") for y in (year, year + 1))
         if self.kind in _MONTHS:
-            months, step, origin = "M", self.count * _MONTHS[self.kind], 0
+            months, step, origin = "M", self.count * _MONTHS[self.kind], self.months
         else:
             months, step, origin = "D", self.count * (7 if self.kind == "w" else 1), _MONDAY if self.kind == "w" else 0
         low, high = (int(day.astype(f"M8[{months}]").astype(np.int64)) for day in (first, end))
@@ -252,21 +299,25 @@ def clock_step(unit: str) -> int:
     return count * NS[kind] // SECOND if kind in ("h", "m") else 0
 
 
-def steady_step(unit: str) -> tuple[int, int] | None:
+def steady_step(unit: str, offset: str | None = None) -> tuple[int, int] | None:
     """The seconds of a unit, and from 1970-01-01 to its first edge, if clocks never change; None for months."""
     ((count, kind),) = parts(unit)
     if kind in _MONTHS:
         return None
     days = {"d": 1, "w": 7}.get(kind)
-    return (clock_step(unit), 0) if days is None else (count * days * _DAY, _MONDAY * _DAY if kind == "w" else 0)
+    if days is None:
+        return clock_step(unit), 0
+    return count * days * _DAY, (_MONDAY * _DAY if kind == "w" else 0) + _moved(offset)[1]
 
 
-def _reach(unit: str) -> int:
-    """The most years that a unit spans."""
+def _reach(unit: str, offset: str | None) -> int:
+    """The most years that a unit spans, or a unit and an offset."""
     ((count, kind),) = parts(unit)
     if kind in _MONTHS:
-        return -(-count * _MONTHS[kind] // 12)
-    return 1 if clock_step(unit) else -(-count * (7 if kind == "w" else 1) // 365)
+        years = -(-count * _MONTHS[kind] // 12)
+    else:
+        years = 1 if clock_step(unit) else -(-count * (7 if kind == "w" else 1) // 365)
+    return years if offset is None else 2 * years
 
 
 def _clock_edges(step: int, tz: str, year: int) -> Words:
@@ -326,8 +377,8 @@ def _jump(zone: ZoneInfo, low: int, high: int) -> int:
 
 
 @functools.cache
-def _table(unit: str, tz: str) -> _EdgeTable:
-    return _EdgeTable(unit, tz)
+def _table(unit: str, tz: str, offset: str | None) -> _EdgeTable:
+    return _EdgeTable(unit, tz, offset)
 
 
 def _utc_years(seconds: Words) -> Words:

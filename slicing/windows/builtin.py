@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
-from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step, steady_step
+from slicing.times.calendars import (
+    UTC_NAMES,
+    CalendarEdges,
+    calendar_offset,
+    calendar_unit,
+    check_zone,
+    clock_step,
+    steady_step,
+)
 from slicing.times.durations import SECOND, Duration, Span, amount, parse_span, shown
 from slicing.times.measure import Measure, check_moment, without_arrow
 from slicing.windows.bounds import (
@@ -139,11 +147,12 @@ class Calendar(Window, ContextFreeWindow):
     tz: str = "UTC"
     fill: bool = False
     local: bool = False
+    offset: str | None = None
 
     def bind(self, measure: Measure) -> Bound:
         self._check_zone(measure)
-        edges = CalendarEdges(self.unit, self.tz, measure)
-        regular = steady_step(self.unit) if self.tz in UTC_NAMES else None
+        edges = CalendarEdges(self.unit, self.tz, measure, self.offset)
+        regular = steady_step(self.unit, self.offset) if self.tz in UTC_NAMES else None
         if regular is not None:  # the clock never changes: days of 10,000 rows 0.53 -> 0.28 ms
             step, first = (measure.ticks(Duration(seconds * SECOND), "unit") for seconds in regular)
             return BoundPeriodic(step, step, first) if clock_step(self.unit) else BoundDays(edges, step, first)
@@ -316,7 +325,9 @@ def fixed(start: object, end: object) -> Fixed:
 
 
 @says_arguments
-def calendar(unit: str, tz: str | ZoneInfo = "UTC", *, fill: bool = False, local: bool = False) -> Calendar:
+def calendar(
+    unit: str, tz: str | ZoneInfo = "UTC", *, fill: bool = False, local: bool = False, offset: str | None = None
+) -> Calendar:
     """Days, weeks (from Monday), months, quarters, years, hours or minutes of a time zone, with its clock changes.
 
     Parameters
@@ -331,6 +342,9 @@ def calendar(unit: str, tz: str | ZoneInfo = "UTC", *, fill: bool = False, local
         Also emit the empty windows between a key's first and last row.
     local
         For times without a zone: windows of the wall-clock time in the column, without clock changes.
+    offset
+        How much later windows of days or longer units begin, on the zone's clock; earlier with a "-". Days from six in
+        the morning: "6h". Weeks from Sunday: "6d" or "-1d". Years from April: "3mo". Months from the 15th: "14d".
 
     Notes
     -----
@@ -345,6 +359,8 @@ def calendar(unit: str, tz: str | ZoneInfo = "UTC", *, fill: bool = False, local
     sl.calendar('1mo', tz='Europe/Berlin')
     >>> sl.calendar("15 min", local=True)
     sl.calendar('15m', local=True)
+    >>> sl.calendar("1w", "America/New_York", offset="-1d")
+    sl.calendar('1w', tz='America/New_York', offset='6d')
     """
     unit = calendar_unit(unit)
     if isinstance(tz, ZoneInfo):
@@ -352,7 +368,7 @@ def calendar(unit: str, tz: str | ZoneInfo = "UTC", *, fill: bool = False, local
     check_zone(tz)
     if yes_or_no(local, "local") and tz not in UTC_NAMES:
         raise ValueError(f"calendar takes tz= (for times with a zone) or local=True, not both; got tz={tz!r}")
-    return Calendar(unit, tz, yes_or_no(fill, "fill"), local)
+    return Calendar(unit, tz, yes_or_no(fill, "fill"), local, calendar_offset(offset, unit))
 
 
 @says_arguments

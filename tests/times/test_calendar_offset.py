@@ -1,0 +1,146 @@
+"""Calendar windows that begin later than midnight, Monday or January; clocks of zones are asked minute by minute."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+CASES = int(os.environ.get("SLICING_CASES", "30"))
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo"]
+ZONES += ["Pacific/Apia", "America/Havana"]
+EPOCH = datetime(1970, 1, 1)
+MONTHS = {"mo": 1, "q": 3, "y": 12}
+OF_DAYS = ["6h", "17h", "23h30m", "-7h", "1d", "-1d", "5d12h", "2h30m", "-30m"]
+OF_MONTHS = ["3mo", "1q", "-1mo", "14d", "3mo9h", "-1d", "2h", "27d23h", "11mo"]
+
+
+@cache
+def reached(zone: str, shown: datetime) -> datetime:
+    """The first minute, of UTC, at which the zone's clock shows this time or a later one."""
+    at = shown - timedelta(hours=30)
+    while (at.replace(tzinfo=UTC).astimezone(ZoneInfo(zone))).replace(tzinfo=None) < shown:
+        clock = at.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+        at += max(timedelta(minutes=1), min(shown - clock - timedelta(hours=25), timedelta(hours=2)))
+    return at
+
+
+def moved(text: str) -> tuple[int, timedelta]:
+    months, rest, sign = 0, timedelta(), -1 if text.startswith("-") else 1
+    for unit, size in (("mo", 1), ("q", 3)):
+        if unit in text:
+            head, _, text = text.partition(unit)
+            months = int(head.strip("-")) * size
+    for unit in ("d", "h", "m"):
+        if unit in text:
+            head, _, text = text.partition(unit)
+            rest += int(head.strip("-")) * {"d": timedelta(1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}[unit]
+    return sign * months, sign * rest
+
+
+def begins(unit: str, offset: str, near: datetime, zone: str) -> list[datetime]:
+    """When windows begin, some before and some after a time."""
+    count, kind = int(unit.rstrip("dwmoqy")), unit.lstrip("0123456789")
+    months, rest = moved(offset)
+    if kind in MONTHS:
+        step, now = count * MONTHS[kind], near.year * 12 + near.month - 1
+        first = (now - 1970 * 12 - months) // step * step + months + 1970 * 12
+        dates = [date(n // 12, n % 12 + 1, 1) for n in (first + k * step for k in range(-2, 4))]
+        shown = [datetime(day.year, day.month, day.day) + rest for day in dates]
+    else:
+        days = count * (7 if kind == "w" else 1)
+        origin = EPOCH + timedelta(4 if kind == "w" else 0) + rest
+        first = origin + (near - origin) // timedelta(days) * timedelta(days)
+        shown = [first + k * timedelta(days) for k in range(-3, 5)]
+    return sorted({reached(zone, each) for each in shown})
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_rows_lie_in_the_windows_of_the_zones_clock(case: int) -> None:
+    chance = random.Random(f"offset {case}")
+    zone = chance.choice(ZONES)
+    unit, offsets = chance.choice(
+        [("1d", OF_DAYS), ("2d", OF_DAYS), ("1w", OF_DAYS), ("1mo", OF_MONTHS), ("1q", OF_MONTHS), ("1y", OF_MONTHS)]
+    )
+    offset = chance.choice(offsets)
+    middle = datetime(*chance.choice([(2011, 12, 30), (2026, 3, 29), (2025, 11, 2), (2018, 11, 4)]))
+    times = [middle + timedelta(minutes=chance.randrange(-60_000, 60_000)) for _ in range(20)]
+    column = pa.array(times, pa.timestamp(chance.choice(["s", "us", "ns"]))).cast(pa.timestamp("us", zone), safe=False)
+    spec = sl.Spec("t", {"w": sl.calendar(unit, zone, offset=offset)}, {"n": sl.count()}, watermark=sl.manual())
+    wanted: Counter[tuple[datetime, datetime]] = Counter()
+    for time in times:
+        edges = begins(unit, offset, time, zone)
+        wanted[max(e for e in edges if e <= time), min(e for e in edges if e > time)] += 1
+    found = sl.aggregate(pa.table({"t": column}), spec)
+    starts, ends = (found[name].cast(pa.timestamp("us")).to_pylist() for name in ("window_start", "window_end"))
+    assert dict(zip(zip(starts, ends, strict=True), found["n"].to_pylist(), strict=True)) == wanted, spec
+    op = sl.Operator(spec)
+    for at in range(0, 20, 7):
+        op.push(pa.table({"t": column[at : at + 7]}))
+        op = sl.Operator.restore(spec, op.snapshot())
+    assert op.flush().windows.equals(found.sort_by([("window_end", "ascending")]))
+
+
+def test_how_an_offset_is_written() -> None:
+    assert sl.calendar("1w", offset="-1d") == sl.calendar("1w", offset="6d") == sl.calendar("1 week", offset="20d")
+    assert sl.calendar("1d", offset="1d") == sl.calendar("1d", offset=None) == sl.calendar("1d")
+    assert sl.calendar("1y", offset="1q 2 days") == sl.calendar("1y", offset="15mo2d")
+    assert repr(sl.calendar("1y", "Asia/Tokyo", offset="-9mo12h")) == (
+        "sl.calendar('1y', tz='Asia/Tokyo', offset='-9mo12h')"
+    )
+    spec = sl.Spec("t", {"w": sl.calendar("1d", "Asia/Tokyo", offset="6h", fill=True)}, {"n": sl.count()})
+    assert sl.Spec.from_toml(spec.to_toml()) == spec
+
+
+@pytest.mark.parametrize(
+    ("unit", "offset", "why"),
+    [
+        ("1d", 6, "offset must say how much later windows begin on the zone's clock, .* such as '6h', .*; got 6$"),
+        ("1d", "6", "offset must say .*; got '6'$"),
+        ("1d", "30m6h", "offset must say .*; got '30m6h'$"),
+        ("1d", "5ms", "offset must say .*; got '5ms'$"),
+        ("1w", "1mo", "offset must be days, hours and smaller for windows of '1w'; got '1mo'$"),
+        ("1mo", "28d", "offset must be months and less than 28 days for windows of '1mo'; got '28d'$"),
+        ("6h", "1h", "offset is for days and longer units; for '6h' use sl.tumbling; got offset='1h'$"),
+    ],
+)
+def test_what_is_no_offset(unit: str, offset: object, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        sl.calendar(unit, offset=offset)  # type: ignore[arg-type]
+
+
+def test_dates_have_no_hours() -> None:
+    rows = pa.table({"t": pa.array([date(2026, 3, 1), date(2026, 3, 7), date(2026, 3, 8)])})
+    spec = sl.Spec("t", {"w": sl.calendar("1w", offset="-1d")}, {"n": sl.count()})  # from Sunday
+    assert sl.aggregate(rows, spec).select(["window_start", "n"]).to_pylist() == [
+        {"window_start": date(2026, 3, 1), "n": 2},
+        {"window_start": date(2026, 3, 8), "n": 1},
+    ]
+    with pytest.raises(ValueError, match="offset must be whole days for a time column of type date32"):
+        sl.aggregate(rows, sl.Spec("t", {"w": sl.calendar("1d", offset="6h")}, {"n": sl.count()}))
+
+
+def test_joins_duplicates_and_rollups_know_the_offset() -> None:
+    at = [datetime(2026, 3, 1, 5), datetime(2026, 3, 1, 7), datetime(2026, 3, 2, 5)]
+    rows = pa.table({"t": pa.array(at, pa.timestamp("us", "UTC")), "k": ["a"] * 3, "v": [1, 2, 4]})
+    gas = sl.calendar("1d", offset="6h")
+    pairs = sl.join(rows, rows, on="k", time="t", within=gas)
+    assert sorted(zip(pairs["v"].to_pylist(), pairs["v_right"].to_pylist(), strict=True)) == [
+        (1, 1), (2, 2), (2, 4), (4, 2), (4, 4),
+    ]  # fmt: skip
+    for keep in ("first", "any"):
+        assert sl.distinct(rows, "k", "t", gas, keep)["v"].to_pylist() == [1, 2]
+    days = sl.Spec("t", {"d": gas}, {"s": sl.sum("v")})
+    parts = sl.aggregate(rows, days)
+    months = sl.rollup(parts, days, {"m": sl.calendar("1mo", offset="6h")})
+    assert months["s"].to_pylist() == [1, 6]
+    with pytest.raises(ValueError, match="windows"):
+        sl.rollup(parts, days, {"m": sl.calendar("1mo")})
