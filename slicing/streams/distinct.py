@@ -20,20 +20,25 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy
 from slicing.columns.dictionaries import coded, unordered
 from slicing.columns.frames import check_returns, given_back
+from slicing.columns.keys import KeyTable
 from slicing.columns.names import free, with_reason
+from slicing.columns.order import order_by, stable_order
 from slicing.columns.sources import one_batch
 from slicing.columns.taking import taken
 from slicing.columns.typed import Columns, in_result_types, not_once
+from slicing.columns.values import ordering
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
 from slicing.output import Output, Stats
+from slicing.query.plan import Plan
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
 from slicing.streams.first_rows import FirstRows, key_types
 from slicing.system.arguments import choice, column_name, column_or_none, says_arguments
 from slicing.system.arrays import Ints
 from slicing.system.turns import TakesTurns, in_turn
-from slicing.times.durations import Duration, parse_span, shown
+from slicing.times.durations import Duration, Span, parse_span, shown
+from slicing.windows.bounds import LIMIT
 from slicing.windows.builtin import Calendar, Tumbling, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.per_row import per_row
@@ -401,11 +406,35 @@ def _of_all(spec: DistinctSpec, given: pa.RecordBatch) -> pa.Table:
 
 def _taken(spec: DistinctSpec, given: pa.RecordBatch) -> pa.Table:
     """The rows that are kept of a whole stream. As it is here, the engine is given their numbers instead of rows."""
-    operator = Operator(spec.query())
-    outs = operator.push(_with(spec, given, array_of(np.arange(given.num_rows)))), operator.flush()
-    kept = [one_piece(rows) for out in outs if (rows := _kept(spec, out.windows)) is not None]
-    places = as_numpy(pa.concat_arrays(kept)) if kept else np.empty(0, np.int64)
+    places = None if isinstance(spec.within, _WINDOWS) else _apart(spec, given, spec.within)
+    if places is None:
+        operator = Operator(spec.query())
+        outs = operator.push(_with(spec, given, array_of(np.arange(given.num_rows)))), operator.flush()
+        kept = [one_piece(rows) for out in outs if (rows := _kept(spec, out.windows)) is not None]
+        places = as_numpy(pa.concat_arrays(kept)) if kept else np.empty(0, np.int64)
     return _as_coded(pa.Table.from_batches([taken(given, places)]), given.schema)
+
+
+def _apart(spec: DistinctSpec, given: pa.RecordBatch, span: Span) -> Ints | None:
+    """The numbers of the rows without an earlier row of their key within the span: of all rows, sorted, it is enough to
+    look at the row before. None: the engine says what is wrong with their times. 1 M rows of 100 keys 410 -> 60 ms."""
+    batch = _with(spec, given, array_of(np.arange(given.num_rows)))
+    plan = Plan.of(spec.query(), batch.schema)  # says what is wrong with the columns
+    _, columns = plan.columns.of(batch)
+    column = columns[spec.time]
+    time = plan.measure.words(column) if not column.null_count else np.empty(0, np.int64)
+    if column.null_count or not time.size or time.min() < -LIMIT or time.max() > LIMIT:
+        return None
+    keys = KeyTable(plan.key_types)
+    code = keys.encode([columns[name] for name in spec.on]) if spec.on else np.zeros(time.size, np.int32)
+    by_time = order_by(*([] if spec.sequence is None else [ordering(columns[spec.sequence], spec.sequence)]), time)
+    order = by_time.take(stable_order(code.take(by_time)))
+    of_key, sorted_time = code.take(order), time.take(order)
+    between = (sorted_time[1:] - sorted_time[:-1]).view(np.uint64)  # far times differ by more than int64 holds
+    near = (of_key[1:] == of_key[:-1]) & (between < np.uint64(plan.measure.ticks(span, "within")))
+    kept = order[~np.append(False, near)]
+    places = keys.places(code.take(kept).astype(np.int64)) if spec.on else kept
+    return kept.take(order_by(places, time.take(kept)))
 
 
 def _as_coded(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -427,3 +427,41 @@ def test_a_key_is_never_forgotten_with_whole() -> None:
     out = op.push(pa.table({"t": times, "id": ["a", "c", "d"], "v": [4, 5, 6]}))
     assert out.rows["v"].to_pylist() == [5, 6] and out.late.num_rows == 0 and out.watermark is None
     assert op.flush().rows.num_rows == 0
+
+
+@pytest.mark.parametrize("case", range(60))
+def test_rows_of_whole_data_without_an_earlier_one_within_a_span(case: int) -> None:
+    chance = random.Random(f"span {case}")
+    size, since = chance.choice([0, 1, 6, 60]), chance.choice([0, -7, 1_764_000_000_000_000_000])
+    span = chance.choice([1, 2, 7, 1 << 59])
+    columns = {
+        "t": pa.array([since + chance.randrange(40) for _ in range(size)], pa.int64()),
+        "k": pa.array([chance.choice(["a", "", None]) for _ in range(size)], pa.string()),
+        "f": pa.array([chance.choice([0.0, -0.0, float("nan"), None]) for _ in range(size)], pa.float64()),
+        "s": pa.array([chance.choice([None, 1, 2]) for _ in range(size)], pa.int64()),
+        "row": pa.array(range(size), pa.int64()),
+    }
+    if since > 0 and chance.random() < 0.5:
+        columns["t"], span_asked = columns["t"].cast(pa.timestamp("ns")), f"{span}ns"
+    else:
+        span_asked = span
+    rows = pa.table(columns)
+    on, sequence = chance.choice([["k"], ["f"], ["k", "f"], []]), chance.choice([None, "s"])
+    ticks = rows["t"].cast(pa.int64()).to_pylist()
+    named = [dict(row, t=time) for row, time in zip(rows.to_pylist(), ticks, strict=True)]
+
+    def key(row: dict) -> tuple:
+        values = [row[name] for name in on]
+        return tuple((value is not None, value != value, 0 if value != value else value or value) for value in values)
+
+    def place(row: dict) -> tuple:
+        return row["t"], -1 if sequence is None or row["s"] is None else row["s"], row["row"]
+
+    kept = []
+    for row in named:
+        earlier = [r for r in named if key(r) == key(row) and place(r) < place(row) and row["t"] - r["t"] < span]
+        kept += [] if earlier else [row]
+    order = sorted(kept, key=lambda row: (row["t"], [(a, b, "" if c is None else c) for a, b, c in key(row)]))
+    found = sl.distinct(rows, on, "t", span_asked, sequence=sequence)
+    assert found["row"].to_pylist() == [row["row"] for row in order]
+    assert found.schema == rows.schema
