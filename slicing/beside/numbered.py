@@ -48,7 +48,8 @@ def numbered(batches: Sequence[pa.RecordBatch], spec: Spec) -> tuple[list[pa.Rec
         type = batches[0].schema.field(name).type
         if not has_offsets(storable(type)):
             continue
-        pool, columns = Placed.of(pa.nulls(0, storable(type))), []
+        pool = Placed.of(pa.nulls(0, storable(type)))
+        columns = list[pa.Array]()
         for batch in batches:
             column = plain(batch.column(name))
             places, pool = pool.with_values(column)
@@ -60,27 +61,30 @@ def numbered(batches: Sequence[pa.RecordBatch], spec: Spec) -> tuple[list[pa.Rec
 
 def picked_by(agg: Formula) -> str | None:
     """The column from which the aggregate picks its answer. None: it computes it, or compares the values."""
-    if not isinstance(agg, Aggregate):
+    if not isinstance(agg, Aggregate) or agg.function not in _PICKS:
         return None
-    column = getattr(agg, _PICKS.get(agg.function, "user"))
-    return column if isinstance(column, str) and (agg.return_ is None or agg.column != column) else None
+    column = getattr(agg, _PICKS[agg.function])
+    is_column = isinstance(column, str) and not isinstance(column, Derived)
+    return column if is_column and (agg.return_ is None or agg.column != column) else None
 
 
 def _only_picked(spec: Spec) -> list[str]:
     """The columns that the query reads for nothing but picking their values."""
     picked = dict.fromkeys(name for agg in spec.aggs.values() if (name := picked_by(agg)) is not None)
     others = set(_read_otherwise(spec))
-    return [name for name in picked if name not in others and not isinstance(name, Derived)]
+    return [name for name in picked if name not in others]
 
 
 def _read_otherwise(spec: Spec) -> Iterable[str]:
     """The columns that the query reads for other reasons."""
     yield from spec.columns_beside_aggs()
     for agg in spec.aggs.values():
+        picked = picked_by(agg)
         for part in agg.parts():
-            read = [*part.columns(), *([part.flag] if part.flag else [])]
-            for name in read:
-                if name != picked_by(agg) or name == part.flag:
+            if part.flag is not None:
+                yield from fields_of(part.flag)
+            for name in part.columns():
+                if name != picked:
                     yield from fields_of(name)
 
 

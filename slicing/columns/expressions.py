@@ -103,7 +103,7 @@ def _needs_room(derived: Derived, types: tuple[pa.DataType, ...]) -> bool:
 
     def can(expression: pc.Expression) -> bool:
         try:
-            pa.Table.from_arrays([pa.nulls(0, type) for type in types], derived.fields).filter(expression.is_valid())
+            pa.Table.from_arrays([pa.nulls(1, type) for type in types], derived.fields).filter(expression.is_valid())
         except (pa.ArrowException, ValueError):
             return False
         return True

@@ -137,6 +137,7 @@ def ends_of_texts(row, starts, ends):
         prefetch(starts, np.uint64(row[min(np.uint64(i + SOON), last)]))
         name = np.uint64(row[np.uint64(i)])
         if row[np.uint64(i)] >= 0:
+            inside(starts, row[np.uint64(i)] * starts.itemsize, 2 * starts.itemsize)
             at += np.int64(starts[name + np.uint64(1)]) - np.int64(starts[name])
         ends[np.uint64(i + 1)] = at
     return at

@@ -76,7 +76,8 @@ def calendar_offset(text: object, unit: str) -> str | None:
     elif abs(seconds) >= _SHORTEST * _DAY:
         raise ValueError(f"offset must be months and less than {_SHORTEST} days for windows of {unit!r}; got {text!r}")
     else:
-        months = sign * (abs(months) % (count * _MONTHS[kind]))
+        step = count * _MONTHS[kind]
+        months = months % step if not seconds else sign * (abs(months) % step)
     shown = (f"{abs(months)}mo" if months else "") + (str(Duration(abs(seconds) * SECOND)) if seconds else "")
     return f"-{shown}" if shown and (months < 0 or seconds < 0) else shown or None
 

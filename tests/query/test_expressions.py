@@ -560,6 +560,7 @@ def test_what_is_refused(code):
 
 
 CURES = {
+    "sl.max(pc.if_else(sl.col('d') > 0, sl.col('d'), pc.scalar(0)))": "; cast to decimals of fewer digits, or to",
     "sl.sum(sl.col('d') * sl.col('d'))": r"; cast to .* fewer digits, or to floats, such as sl.col\('d'\).cast",
     "sl.sum(pc.cumulative_sum(sl.col('a')))": "; an expression is computed row by row: ask for what needs",
     "sl.sum(sl.col('a') - pc.mean(sl.col('a')))": "; an expression is computed row by row: ask for what needs",

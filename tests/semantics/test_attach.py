@@ -518,3 +518,30 @@ def test_rows_short_of_a_window_that_do_not_fit_are_told_by_its_name():
     found = sl.attach(table, replace(spec, on_overflow="null"), min_rows=2)
     assert found["s_last"].to_pylist() == [None, None, None]
     assert sl.attach(table.slice(1), spec, min_rows=2)["s_last"].to_pylist() == [None, 2**62 + 1]
+
+
+def test_texts_are_texts_for_expressions_of_them(monkeypatch):
+    """Texts that are picked are numbers for the engine, unless anything else of the query reads them."""
+    monkeypatch.setattr("slicing.beside.numbered.MANY", 0)
+    word = sl.col("word")
+    table = pa.table({"t": [1, 2, 12, 13], "v": [2, 1, 3, 4], "word": ["on", "off", None, "up"]})
+    aggs = {"first": sl.first("word"), "upper": sl.first(pc.utf8_upper(word)), "same": sl.last(word.cast("string"))}
+    aggs |= {
+        "size": sl.argmin("v", pc.utf8_length(word)),
+        "by": sl.argmin("word", "v"),
+        "least": sl.argmin("v", "word"),
+    }
+    for names in (
+        ["first", "upper"],
+        ["first", "same"],
+        ["least", "size"],
+        ["least", "by"],
+        ["first", "least"],
+        list(aggs),
+    ):
+        found = sl.attach(table, sl.Spec("t", {"w": sl.tumbling(10)}, {name: aggs[name] for name in names}))
+        wanted = {"first": ["on", "up"], "upper": ["ON", "UP"], "same": ["off", "up"], "size": [3, None]}
+        wanted |= {"by": [1, 4], "least": ["off", None]}
+        assert {name: found[name].to_pylist()[1:3] for name in names} == {name: wanted[name] for name in names}
+    flagged = sl.last("word").where(word != "off")
+    assert sl.attach(table, sl.Spec("t", {"w": sl.tumbling(10)}, {"x": flagged}))["x"].to_pylist()[1:3] == ["on", "up"]

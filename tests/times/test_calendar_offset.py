@@ -92,6 +92,7 @@ def test_rows_lie_in_the_windows_of_the_zones_clock(case: int) -> None:
 def test_how_an_offset_is_written() -> None:
     assert sl.calendar("1w", offset="-1d") == sl.calendar("1w", offset="6d") == sl.calendar("1 week", offset="20d")
     assert sl.calendar("1d", offset="1d") == sl.calendar("1d", offset=None) == sl.calendar("1d")
+    assert sl.calendar("1y", offset="-1mo") == sl.calendar("1y", offset="11mo")
     assert sl.calendar("1y", offset="1q 2 days") == sl.calendar("1y", offset="15mo2d")
     assert repr(sl.calendar("1y", "Asia/Tokyo", offset="-9mo12h")) == (
         "sl.calendar('1y', tz='Asia/Tokyo', offset='-9mo12h')"
