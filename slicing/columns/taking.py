@@ -19,6 +19,7 @@ MANY_WORDS = 1 << 14  # with so many words, or texts, a kernel pays off
 
 def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
     """Some rows of a batch with any columns: Arrow has no ``take`` for views and run-end encoded columns."""
+    rows = rows.astype(np.int64, copy=False)  # Arrow's own orders are unsigned
     index = array_of(rows)
 
     def take(column: pa.Array) -> pa.Array:

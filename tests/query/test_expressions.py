@@ -20,6 +20,7 @@ import pytest
 
 import slicing as sl
 from slicing.columns import expressions
+from slicing.columns.expressions import _compares_decimals
 from slicing.exchange import Collector, admit, packed, start, state_of
 
 CASES = int(os.environ.get("SLICING_CASES", "40"))
@@ -576,6 +577,7 @@ def test_what_arrow_says_comes_with_what_to_do(code):
         query(eval(code))
 
 
+@pytest.mark.skipif(not _compares_decimals(), reason="Arrow 18 finds 3.00 unequal to 3, so that it is refused")
 @pytest.mark.parametrize("type", [pa.decimal128(9, 2), pa.decimal128(20, 2), pa.decimal128(36, 2)], ids=str)
 def test_decimals_are_computed_with_whole_numbers(type):
     prices = [Decimal("1.10"), Decimal("-2.25"), None, Decimal("3.00"), Decimal("1234567.89")]

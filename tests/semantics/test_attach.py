@@ -295,7 +295,7 @@ def test_min_rows_of_frames_and_what_it_is_not_for():
 @pytest.mark.parametrize("case", range(CASES // 3))
 def test_it_is_over_and_rolling_of_polars(case):
     chance = random.Random(case)
-    table = rows_of(chance, chance.choice([1, 30, 500]))
+    table = rows_of(chance, chance.choice([1, 30, 500])).drop(["word"])  # Polars cannot read all views of Arrow 18
     frame = pl.from_arrow(table)
     windows = {"w": sl.whole(), "b": sl.tumbling("4s"), "r": sl.per_row("5s"), "l": sl.rows(4, every=1)}
     spec = sl.Spec("t", windows, {"n": sl.count(), "m": sl.mean("v"), "x": sl.max("v")}, by=["user", "f"])
@@ -347,7 +347,7 @@ CLOSED = ["left", "right", "both", "none"]
 @pytest.mark.parametrize("case", range(CASES // 3))
 def test_ranges_are_those_of_polars_rolling(case):
     chance = random.Random(case)
-    table = rows_of(chance, chance.choice([1, 30, 500]))
+    table = rows_of(chance, chance.choice([1, 30, 500])).drop(["word"])  # Polars cannot read all views of Arrow 18
     closed, before, after = chance.choice(CLOSED), chance.randrange(9), chance.randrange(2, 9)
     window = sl.per_row(before=f"{before}s", after=f"{after}s", closed=closed)
     if chance.random() < 0.5:
