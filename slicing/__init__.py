@@ -59,8 +59,9 @@ from slicing.query.triggers import (
 )
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
 from slicing.rollup import rollup
+from slicing.streams.api import distinct
 from slicing.streams.chain import Chain, chain
-from slicing.streams.distinct import Distinct, DistinctSpec, distinct
+from slicing.streams.distinct import Distinct, DistinctSpec
 from slicing.streams.union import Union, union
 from slicing.system.mixed import refuse_other
 from slicing.tables.replay import latest, replay

@@ -19,32 +19,25 @@ from slicing.columns.arrow_io import no_rows, one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy
 from slicing.columns.dictionaries import coded, unordered
-from slicing.columns.frames import check_returns, given_back
-from slicing.columns.keys import KeyTable
 from slicing.columns.names import free, with_reason
-from slicing.columns.order import order_by, stable_order
 from slicing.columns.sources import one_batch
-from slicing.columns.taking import taken
 from slicing.columns.typed import Columns, in_result_types, not_once
-from slicing.columns.values import ordering
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
 from slicing.output import Output, Stats
-from slicing.query.plan import Plan
 from slicing.query.spec import Spec
-from slicing.query.watermark import Bounded, Watermark, manual
+from slicing.query.watermark import Bounded, Watermark
 from slicing.streams.first_rows import FirstRows, key_types
 from slicing.system.arguments import choice, column_name, column_or_none, says_arguments
 from slicing.system.arrays import Ints
 from slicing.system.turns import TakesTurns, in_turn
-from slicing.times.durations import Duration, Span, parse_span, shown
-from slicing.windows.bounds import LIMIT
+from slicing.times.durations import Duration, parse_span, shown
 from slicing.windows.builtin import Calendar, Tumbling, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.per_row import per_row
 from slicing.windows.rows.row_windows import RowWindow
 
-_WINDOWS = Tumbling | Calendar | Whole  # all other values of ``within`` are spans
+WINDOWS = Tumbling | Calendar | Whole  # all other values of ``within`` are spans
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -93,7 +86,7 @@ class DistinctSpec:
         sequence: str | None = None,
         watermark: Watermark | None = None,
     ) -> None:
-        if not isinstance(within, _WINDOWS):
+        if not isinstance(within, WINDOWS):
             if isinstance(within, ContextFreeWindow | RowWindow | Window):
                 allowed = "within must be sl.tumbling(...), sl.calendar(...), sl.whole() or a span such as '1m'"
                 raise TypeError(f"{allowed}; got {within!r}")
@@ -101,7 +94,7 @@ class DistinctSpec:
         elif getattr(within, "fill", False):
             raise ValueError(f"within={within!r}: fill=True has no meaning here; leave it out")
         choice(keep, "keep", ("first", "last", "any"))
-        if keep != "first" and not isinstance(within, _WINDOWS):
+        if keep != "first" and not isinstance(within, WINDOWS):
             raise ValueError(
                 f"keep={keep!r} needs a window, such as sl.tumbling({shown(within)}); within={shown(within)} keeps "
                 "rows that have no earlier one"
@@ -133,7 +126,7 @@ class DistinctSpec:
         given: dict[str, Any] = {"by": self.on, "sequence": self.sequence, "watermark": self.watermark}
         if self.keep == "any":  # it says which rows are late and what the results have reached
             return Spec(self.time, {"w": self.within}, {least: count()}, **given)  # type: ignore[dict-item]
-        if isinstance(self.within, _WINDOWS):
+        if isinstance(self.within, WINDOWS):
             return Spec(self.time, {"w": self.within}, {row_name: row}, **given)
         return Spec(self.time, {"w": per_row(self.within)}, {row_name: row, least: min(self.time)}, **given)
 
@@ -330,114 +323,23 @@ class Distinct(TakesTurns):
         return self._seen
 
     def _output(self, out: Output) -> DistinctOutput:
-        rows = self._typed(_columns(_kept(self.spec, out.windows)))
+        rows = self._typed(_columns(chosen_rows(self.spec, out.windows)))
         if rows.num_columns == 0 and self._columns is not None:
             rows = no_rows(self._columns)
         late, packed = out.late, self.spec.added[0]
         if packed in late.column_names:
             whole = self._typed(_columns(late[packed]))
             late = whole.append_column(with_reason(whole.schema)[-1], late[late.num_columns - 1])
-        spans = not isinstance(self.spec.within, _WINDOWS)
+        spans = not isinstance(self.spec.within, WINDOWS)
         reached = out.watermark if spans else out.progress.get("window_start")  # windows emit rows in any order
         return DistinctOutput(rows, late, out.stats, reached)
 
     def _typed(self, rows: pa.Table) -> pa.Table:
         """Rows with their dictionary columns restored: structs inside the operator hold plain values."""
-        return rows if self._columns is None else _as_coded(rows, self._columns)
+        return rows if self._columns is None else as_coded(rows, self._columns)
 
 
-@says_arguments
-def distinct(
-    data: object,
-    on: list[str] | str | DistinctSpec,
-    time: str | None = None,
-    within: object = None,
-    keep: str = "first",
-    sequence: str | None = None,
-    *,
-    returns: str = "arrow",
-) -> Any:
-    """Keep one row of the data for each key and window, or for each key and span.
-
-    Rows are in the order of the ends of their windows, then by key.
-
-    Parameters
-    ----------
-    data
-        Rows, in any form that :func:`aggregate` takes.
-    on, time, within, keep, sequence
-        As for :class:`DistinctSpec`; or such a spec alone.
-    returns
-        As for :func:`aggregate`.
-
-    Returns
-    -------
-    pyarrow.Table, or a frame as ``returns`` says
-        The rows that are kept, with all their columns.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> import slicing as sl
-    >>> clicks = pa.table({"t": [1, 2, 12, 30], "id": ["a", "a", "a", "a"]})
-    >>> sl.distinct(clicks, on=["id"], time="t", within=15)["t"].to_pylist()
-    [1, 30]
-    """
-    kind = check_returns(returns, data)
-    if isinstance(on, DistinctSpec):
-        if (time, within, keep, sequence) != (None, None, "first", None):
-            raise TypeError("distinct takes a spec alone, or on=, time= and within=; got both")
-        spec = replace(on, watermark=manual())
-    else:
-        missing = [f"{name}=" for name, given in (("time", time), ("within", within)) if given is None]
-        if time is None or within is None:
-            raise TypeError(f"sl.distinct needs {' and '.join(missing)} as well, or a sl.DistinctSpec")
-        spec = DistinctSpec(on, time, within, keep, sequence, manual())
-    given = in_result_types(one_batch(data))
-    rows = _of_all(spec, given) if spec.keep == "any" else _taken(spec, given)
-    return given_back(rows, kind, (data, {name: (name,) for name in rows.column_names}))
-
-
-def _of_all(spec: DistinctSpec, given: pa.RecordBatch) -> pa.Table:
-    op = Distinct(spec)
-    found = [out.rows for out in (op.push(given), op.flush()) if out.rows.num_rows]
-    return found[0] if found else pa.Table.from_batches([given]).slice(0, 0)
-
-
-def _taken(spec: DistinctSpec, given: pa.RecordBatch) -> pa.Table:
-    """The rows that are kept of a whole stream. As it is here, the engine is given their numbers instead of rows."""
-    places = None if isinstance(spec.within, _WINDOWS) else _apart(spec, given, spec.within)
-    if places is None:
-        operator = Operator(spec.query())
-        outs = operator.push(_with(spec, given, array_of(np.arange(given.num_rows)))), operator.flush()
-        kept = [one_piece(rows) for out in outs if (rows := _kept(spec, out.windows)) is not None]
-        places = as_numpy(pa.concat_arrays(kept)) if kept else np.empty(0, np.int64)
-    return _as_coded(pa.Table.from_batches([taken(given, places)]), given.schema)
-
-
-def _apart(spec: DistinctSpec, given: pa.RecordBatch, span: Span) -> Ints | None:
-    """The numbers of the rows without an earlier row of their key within the span: of all rows, sorted, it is enough to
-    look at the row before. None: the engine says what is wrong with their times. 1 M rows of 100 keys 410 -> 60 ms."""
-    batch = _with(spec, given, array_of(np.arange(given.num_rows)))
-    plan = Plan.of(spec.query(), batch.schema)  # says what is wrong with the columns
-    _, columns = plan.columns.of(batch)
-    column = columns[spec.time]
-    time = plan.measure.words(column) if not column.null_count else np.empty(0, np.int64)
-    if column.null_count or not time.size or time.min() < -LIMIT or time.max() > LIMIT:
-        return None
-    keys = KeyTable(plan.key_types)
-    code = keys.encode([columns[name] for name in spec.on]) if spec.on else np.zeros(time.size, np.int32)
-    by_time = order_by(*([] if spec.sequence is None else [ordering(columns[spec.sequence], spec.sequence)]), time)
-    order = by_time.take(stable_order(code.take(by_time)))
-    of_key, sorted_time = code.take(order), time.take(order)
-    between = (sorted_time[1:] - sorted_time[:-1]).view(np.uint64)  # far times differ by more than int64 holds
-    near = (of_key[1:] == of_key[:-1]) & (between < np.uint64(plan.measure.ticks(span, "within")))
-    kept = order[~np.append(False, near)]
-    places = keys.places(code.take(kept).astype(np.int64)) if spec.on else kept
-    return kept.take(order_by(places, time.take(kept)))
-
-
-def _as_coded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def as_coded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows with the columns as dictionaries that are dictionaries in the schema."""
     for at, name in enumerate(rows.column_names):
         type = schema.field(name).type
@@ -450,10 +352,10 @@ def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.Recor
     """The columns that the query reads, and each whole row as a struct together with its number."""
     names, place = given.schema.names, array_of(np.arange(arrived, arrived + given.num_rows))
     whole = pa.StructArray.from_arrays([*given.columns, place], names=[*names, free("__place", names)])
-    return _with(spec, given, whole)
+    return with_rows(spec, given, whole)
 
 
-def _with(spec: DistinctSpec, given: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
+def with_rows(spec: DistinctSpec, given: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
     """The columns that the query reads, and the rows, packed or as numbers."""
     names = given.schema.names
     missing = [name for name in spec.read if name not in names]
@@ -462,7 +364,7 @@ def _with(spec: DistinctSpec, given: pa.RecordBatch, rows: pa.Array) -> pa.Recor
     return pa.RecordBatch.from_arrays([*(given.column(name) for name in spec.read), rows], [*spec.read, spec.added[0]])
 
 
-def _kept(spec: DistinctSpec, windows: pa.Table) -> pa.ChunkedArray | None:
+def chosen_rows(spec: DistinctSpec, windows: pa.Table) -> pa.ChunkedArray | None:
     """The rows that are kept, in the form that the engine was given."""
     packed, least = spec.added
     if packed not in windows.column_names or pa.types.is_null(windows[packed].type):

@@ -96,9 +96,9 @@ def test_keys_of_a_join_in_a_chain_are_found_again(error: type[BaseException], m
 @pytest.mark.parametrize(
     ("keep", "within", "where", "name"),
     [
-        ("first", sl.tumbling("10s"), distinct, "_kept"),
-        ("last", sl.tumbling("10s"), distinct, "_kept"),
-        ("first", "5s", distinct, "_kept"),
+        ("first", sl.tumbling("10s"), distinct, "chosen_rows"),
+        ("last", sl.tumbling("10s"), distinct, "chosen_rows"),
+        ("first", "5s", distinct, "chosen_rows"),
         ("any", sl.tumbling("10s"), distinct, "array_of"),
         ("any", sl.tumbling("10s"), first_rows, "append"),
     ],
@@ -141,7 +141,7 @@ def test_distinct_rows_may_be_asked_for_again(
     op.push(pa.table({"t": times([1, 2, 3]), "id": ["a", "b", "a"]}))
     ends = (lambda: op.advance(times([20])[0])) if call == "advance" else op.flush
     with monkeypatch.context() as patched:
-        patched.setattr(distinct, "_kept", _at_call(Failing(distinct, "_kept", error)))
+        patched.setattr(distinct, "chosen_rows", _at_call(Failing(distinct, "chosen_rows", error)))
         with pytest.raises(error, match="at a bad moment"):
             ends()
     assert ends().rows["id"].to_pylist() == ["a", "b"]
