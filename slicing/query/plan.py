@@ -268,7 +268,7 @@ class Plan(Routes):
     @lazy
     def fitting(self) -> tuple[int, int]:
         """Between these times, the type of the time column can hold the bounds of all windows of a row."""
-        (least, most), edges = self.measure.range, (bound.longest for bound in self.bounds)
+        (least, most), edges = self.measure.range, (bound.farthest for bound in self.bounds)
         reach = max(
             [*edges, *self.session_gaps, *(window.latest_end(0) for window in self.bound_rows.values())], default=0
         )

@@ -79,6 +79,11 @@ class Bound:
         there are more than ``limit``."""
         return None
 
+    @property
+    def farthest(self) -> int:
+        """How far from a row the bounds of its windows are at most."""
+        return self.longest
+
     def covers(self, ends: Ints) -> Mask:
         """Whether any window holds the slice that ends at each edge."""
         return np.ones(ends.size, np.bool_)

@@ -69,7 +69,7 @@ class BoundUser(Bound):
 
     irregular = True
     gapless = False
-    longest = 1 << 33  # not known: more than a narrow time column holds, so that its rows are looked at (``reach``)
+    farthest = 1 << 33  # not known: more than a narrow time column holds, so that its rows are looked at (``reach``)
 
     def __init__(self, window: ContextFreeWindow) -> None:
         self.window = window

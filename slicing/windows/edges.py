@@ -66,7 +66,8 @@ def ranges_of(
 
 
 def _most(low: Ints, high: Ints, groups: int, slice_of: Ints) -> int:
-    """How many (window, group) may have cells: if few groups have some in each window, not more than it has cells."""
+    """Room for the results: a window has one for each group, but not more than it has cells. (If there are more, they
+    are counted, and written again.)"""
     most, size = low.size * groups, slice_of.size
     if most <= 2 * size or slice_of.min() < 0 or slice_of.max() > 2 * size:  # larger numbers are no slices
         return most
