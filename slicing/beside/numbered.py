@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
-from slicing.columns.bits import as_numpy, present
+from slicing.columns.bits import buffer, present
 from slicing.columns.casts import plain
 from slicing.columns.expressions import Derived, fields_of
 from slicing.columns.pools import Placed
-from slicing.columns.taking import rows_of
 from slicing.columns.types import has_offsets, result_type, storable
 from slicing.query.spec import Spec
 
@@ -24,7 +24,7 @@ _PICKS = {"first": "column", "last": "column", "argmin": "return_", "argmax": "r
 
 
 @dataclass(frozen=True)
-class Texts:
+class Numbered:
     """The texts of a column, and the type in which results have them."""
 
     pool: Placed
@@ -32,17 +32,16 @@ class Texts:
 
     def of(self, numbers: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         """The texts of numbers, null where these are null."""
-        values, index = self.pool.values(), one_piece(numbers)
-        null = ~present(index) if index.null_count else None
-        if not len(values):
-            return pa.nulls(len(index), self.type)
-        places = as_numpy(index.fill_null(0) if index.null_count else index)
-        return rows_of(values, places, null).cast(self.type)
+        places = one_piece(numbers)
+        if not len(self.pool):
+            return pa.nulls(len(places), self.type)
+        null = ~present(places) if places.null_count else None
+        return self.pool.take(buffer(places, np.dtype(np.int64)), null).cast(self.type)
 
 
-def numbered(batches: Sequence[pa.RecordBatch], spec: Spec) -> tuple[list[pa.RecordBatch], dict[str, Texts]]:
+def numbered(batches: Sequence[pa.RecordBatch], spec: Spec) -> tuple[list[pa.RecordBatch], dict[str, Numbered]]:
     """The batches with numbers in place of such texts, and the texts by column. Few rows stay as they are."""
-    found: dict[str, Texts] = {}
+    found: dict[str, Numbered] = {}
     names = _only_picked(spec) if sum(map(len, batches)) >= MANY else []
     for name in names:
         type = batches[0].schema.field(name).type
@@ -55,7 +54,7 @@ def numbered(batches: Sequence[pa.RecordBatch], spec: Spec) -> tuple[list[pa.Rec
             places, pool = pool.with_values(column)
             columns.append(array_of(places, ~present(column) if column.null_count else None))
         batches = [_with(batch, name, column) for batch, column in zip(batches, columns, strict=True)]
-        found[name] = Texts(pool, result_type(type))
+        found[name] = Numbered(pool, result_type(type))
     return list(batches), found
 
 

@@ -143,7 +143,8 @@ class CannotCompute(ValueError):
         cures = {
             "non-scalar": in_rows,  # before others: its text shows options of casts
             "MetaFunction": in_rows,
-            "divide by zero": f"; pc.divide(a, b) gives inf for floats: cast integers, such as {one}.cast('float64')",
+            "divide by zero": "; pc.divide(a, b) gives inf for floats: cast integers, such as "
+            f"sl.col({whole!r}).cast('float64')",
             "overflow": f": the type of its columns is too narrow; compute in a wider one, such as {one}{wider}",
             "recision": f"; cast to decimals of fewer digits, or to floats, such as {one}.cast('float64')",
             "to 16777216": rounded,

@@ -25,8 +25,8 @@ _DAY = 86_400
 _MONDAY = 4  # the first Monday after 1970-01-01, in days
 _MONTHS = {"mo": 1, "q": 3, "y": 12}
 _MOST = {"d": 36_500, "w": 5_200, "mo": 1_200, "q": 400, "y": 100}  # a century
-_MOVES = ("y", "q", "mo", "w", "d", "h", "m", "s")  # units of an offset, from the largest
-_SHORTEST = 28  # days of a month
+_OFFSET_UNITS = ("y", "q", "mo", "w", "d", "h", "m", "s")  # from the largest
+_SHORTEST_MONTH = 28  # days
 _SAMPLED = _DAY // 2  # seconds within which no zone changes its clocks twice
 UTC_NAMES = ("UTC", "Etc/UTC")
 
@@ -53,38 +53,36 @@ def calendar_unit(text: object) -> str:
 def calendar_offset(text: object, unit: str) -> str | None:
     """How much later windows of a unit begin on the zone's clock, as it is printed; None: not at all. Raises if it is
     not such a time."""
-    if text is None or (type(text) is int and text == 0):
+    if text is None:
         return None
-    found = parts(text) if isinstance(text, str) else []
-    kinds = [kind for _, kind in found]
-    if not found or any(kind not in _MOVES for kind in kinds) or kinds != [kind for kind in _MOVES if kind in kinds]:
+    kinds = [kind for _, kind in parts(text)] if isinstance(text, str) else []
+    if not isinstance(text, str) or not kinds or kinds != [kind for kind in _OFFSET_UNITS if kind in kinds]:
         raise ValueError(
             "offset must say how much later windows begin on the zone's clock, or earlier with a '-', such as '6h', "
             f"'6d' or '3mo'; got {text!r}"
         )
-    assert isinstance(text, str)
     ((count, kind),) = parts(unit)
-    sign = -1 if text.lstrip().startswith("-") else 1
-    months = sign * sum(number * _MONTHS[each] for number, each in found if each in _MONTHS)
-    seconds = sign * sum(number * NS[each] // SECOND for number, each in found if each in NS)
+    months, seconds = _months_and_seconds(text)
     if clock_step(unit):
         raise ValueError(f"offset is for days and longer units; for {unit!r} use sl.tumbling; got offset={text!r}")
     if kind not in _MONTHS:
         if months:
             raise ValueError(f"offset must be days, hours and smaller for windows of {unit!r}; got {text!r}")
         seconds %= count * (7 if kind == "w" else 1) * _DAY
-    elif abs(seconds) >= _SHORTEST * _DAY:
-        raise ValueError(f"offset must be months and less than {_SHORTEST} days for windows of {unit!r}; got {text!r}")
+    elif abs(seconds) >= _SHORTEST_MONTH * _DAY:
+        raise ValueError(
+            f"offset must be months and less than {_SHORTEST_MONTH} days for windows of {unit!r}; got {text!r}"
+        )
     else:
         step = count * _MONTHS[kind]
-        months = months % step if not seconds else sign * (abs(months) % step)
+        months = months % step if not seconds else int(np.fmod(months, step))
     shown = (f"{abs(months)}mo" if months else "") + (str(Duration(abs(seconds) * SECOND)) if seconds else "")
     return f"-{shown}" if shown and (months < 0 or seconds < 0) else shown or None
 
 
-def _moved(offset: str | None) -> tuple[int, int]:
+def _months_and_seconds(offset: str | None) -> tuple[int, int]:
     """The months and seconds of an offset."""
-    found, sign = parts(offset or ""), -1 if offset and offset.startswith("-") else 1
+    found, sign = parts(offset or ""), -1 if offset and offset.lstrip().startswith("-") else 1
     months = sum(count * _MONTHS[kind] for count, kind in found if kind in _MONTHS)
     return sign * months, sign * sum(count * NS[kind] // SECOND for count, kind in found if kind in NS)
 
@@ -112,7 +110,7 @@ class CalendarEdges:
             raise ValueError(
                 f"unit must be whole days for a time column of type {self.measure.type}; got {self.unit!r}"
             )
-        if pa.types.is_date(self.measure.type) and _moved(self.offset)[1] % _DAY:
+        if pa.types.is_date(self.measure.type) and _months_and_seconds(self.offset)[1] % _DAY:
             raise ValueError(
                 f"offset must be whole days for a time column of type {self.measure.type}; got {self.offset!r}"
             )
@@ -222,7 +220,7 @@ def check_zone(tz: object) -> ZoneInfo:
         return ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         steady = tz[:1] in "+-" and tz[1:3].isdigit()
-        other = f"; {tz} is UTC's clock moved, so use sl.tumbling with offset=" if steady else ""
+        other = f"; for {tz}, a fixed distance from UTC, use sl.tumbling(..., offset=)" if steady else ""
         raise ValueError(f"{allowed}; got {tz!r}{other}") from None
 
 
@@ -237,7 +235,7 @@ class _EdgeTable:
     def __init__(self, unit: str, tz: str, offset: str | None) -> None:
         ((self.count, self.kind),) = parts(unit)
         self.tz, self.reach, self.step = tz, _reach(unit, offset), clock_step(unit)
-        self.months, self.seconds = _moved(offset)
+        self.months, self.seconds = _months_and_seconds(offset)
         self._years: dict[int, Words] = {}
         self._edges: Words = np.empty(0, np.int64)
         self._lock = threading.Lock()
@@ -308,7 +306,7 @@ def steady_step(unit: str, offset: str | None = None) -> tuple[int, int] | None:
     days = {"d": 1, "w": 7}.get(kind)
     if days is None:
         return clock_step(unit), 0
-    return count * days * _DAY, (_MONDAY * _DAY if kind == "w" else 0) + _moved(offset)[1]
+    return count * days * _DAY, (_MONDAY * _DAY if kind == "w" else 0) + _months_and_seconds(offset)[1]
 
 
 def _reach(unit: str, offset: str | None) -> int:

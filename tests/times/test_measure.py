@@ -768,7 +768,7 @@ def test_calendar_arguments_are_checked() -> None:
     assert sl.calendar("1d", tz=ZoneInfo("Europe/Berlin")) == sl.calendar("1d", tz="Europe/Berlin")
     zone = "tz must be the name of a time zone such as 'Europe/Berlin' or 'UTC'; got "
     for tz in ("Mars/Olympus", "", "../etc/passwd", "America", "+01:00", "/etc/localtime"):
-        moved = "; +01:00 is UTC's clock moved, so use sl.tumbling with offset=" if tz == "+01:00" else ""
+        moved = "; for +01:00, a fixed distance from UTC, use sl.tumbling(..., offset=)" if tz == "+01:00" else ""
         with raises(ValueError, f"{zone}{tz!r}{moved}"):
             CalendarEdges("1d", tz, MICROS)
     with raises(TypeError, f"{zone}None of type NoneType"):
