@@ -66,7 +66,6 @@ from slicing.streams.union import Union, union
 from slicing.system.mixed import refuse_other
 from slicing.tables.replay import latest, replay
 from slicing.windows.builtin import (
-    calendar,
     cumulate,
     fixed,
     landmark,
@@ -75,6 +74,7 @@ from slicing.windows.builtin import (
     tumbling,
     whole,
 )
+from slicing.windows.calendar import calendar
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.last_rows import last_rows
 from slicing.windows.rows.marked import frame, punctuation

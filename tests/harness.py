@@ -297,7 +297,8 @@ def spec(case: Case) -> sl.Spec:
             case "last_rows":
                 return sl.last_rows(w["n"], span(w["every"]))
             case "calendar":
-                return sl.calendar(w["unit"], tz=w["tz"])
+                steps = {name: w[name] for name in ("every", "cumulate") if name in w}
+                return sl.calendar(w["unit"], tz=w["tz"], **steps)
             case "listed":
                 return Listed(tuple((start * unit, end * unit) for start, end in w["extents"]))
             case "squares":

@@ -105,6 +105,30 @@ def calendar_window(unit: str, tz: str, time: int, ticks: int) -> Extent:
     return local_midnight(start, zone) * ticks, local_midnight(end, zone) * ticks
 
 
+def calendar_windows(window: Values, time: int, ticks: int) -> list[Extent]:
+    """The units around an instant, or those that begin or grow by steps and hold it."""
+
+    def step(at: int) -> Extent:
+        return calendar_window(window["every"], window["tz"], at, ticks)
+
+    if "every" not in window:
+        return [calendar_window(window["unit"], window["tz"], time, ticks)]
+    if window["cumulate"]:
+        start, last = calendar_window(window["unit"], window["tz"], time, ticks)
+        ends = [step(time)[1]]
+        while ends[-1] < last:
+            ends.append(step(ends[-1])[1])
+        return [(start, end) for end in ends]
+    starts, end = [step(time)[0]], step(time)[1]
+    found = []
+    while len(starts) < window["steps"]:
+        starts.append(step(starts[-1] - 1)[0])
+    for start in reversed(starts):  # the first one ends with the step of the instant
+        found.append((start, end))
+        end = step(end)[1]
+    return found
+
+
 def extents(window: Values, time: int, time_type: str) -> list[Extent]:
     """The windows with fixed edges that a time is in (Li's wids())."""
     match window["kind"]:
@@ -128,7 +152,7 @@ def extents(window: Values, time: int, time_type: str) -> list[Extent]:
             root = math.isqrt(max(time - since, 0) // unit)
             return [(since + root**2 * unit, since + (root + 1) ** 2 * unit)] if time >= since else []
         case "calendar":
-            return [calendar_window(window["unit"], window["tz"], time, ticks_per_second(time_type))]
+            return calendar_windows(window, time, ticks_per_second(time_type))
     raise ValueError(window["kind"])
 
 

@@ -536,6 +536,17 @@ def cells(draw: DrawFn, columns: dict[str, str]) -> SearchStrategy[Values]:
     return st.fixed_dictionaries(found)
 
 
+UNITS: list[Values] = [{"unit": unit} for unit in ("1d", "1w", "1mo", "1q", "1y")]
+UNITS += [
+    {"unit": unit, "every": every, "steps": steps, "cumulate": False}
+    for unit, every, steps in (("3d", "1d", 3), ("7d", "1d", 7), ("2w", "1w", 2), ("1q", "1mo", 3), ("2y", "1y", 2))
+]
+UNITS += [
+    {"unit": unit, "every": every, "cumulate": True}
+    for unit, every in (("1w", "1d"), ("1mo", "1d"), ("1q", "1mo"), ("1y", "1mo"), ("1y", "1q"))
+]
+
+
 def calendar_cases() -> SearchStrategy[Case]:
     """Local days, weeks, months, quarters and years around changes of the clocks, by the hour."""
     zones = [
@@ -553,7 +564,7 @@ def calendar_cases() -> SearchStrategy[Case]:
         calendar_case,
         st.sampled_from(["timestamp[s, UTC]", "timestamp[ms, Europe/Berlin]", "timestamp[ns, UTC]"]),
         st.lists(
-            st.tuples(st.sampled_from(["1d", "1w", "1mo", "1q", "1y"]), st.sampled_from(zones)),
+            st.tuples(st.sampled_from(UNITS), st.sampled_from(zones)),
             min_size=1,
             max_size=2,
         ),
@@ -563,12 +574,12 @@ def calendar_cases() -> SearchStrategy[Case]:
     )
 
 
-def calendar_case(time_type: str, units: list[tuple[str, str]], hours: list[int], delay: int, size: int) -> Case:
+def calendar_case(time_type: str, units: list[tuple[Values, str]], hours: list[int], delay: int, size: int) -> Case:
     hour = 3600 * {"s": 1, "m": 10**3, "n": 10**9}[time_type[10]]
     rows = [(h * hour, at) for at, h in enumerate(hours)]
     query = {
         "time": "t",
-        "windows": {f"w{n}": {"kind": "calendar", "unit": unit, "tz": tz} for n, (unit, tz) in enumerate(units)},
+        "windows": {f"w{n}": {"kind": "calendar", **unit, "tz": tz} for n, (unit, tz) in enumerate(units)},
         "aggs": {"n": {"fn": "count"}, "total": {"fn": "sum", "col": "v"}},
         "watermark": {"kind": "bounded", "delay": delay * hour},
     }

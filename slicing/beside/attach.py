@@ -26,6 +26,7 @@ from slicing.system.arguments import says_arguments
 from slicing.system.arrays import Ints
 from slicing.times.durations import amount, shown
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole
+from slicing.windows.calendar import CalendarSteps
 from slicing.windows.rows.last_rows import LastRows
 from slicing.windows.rows.marked import Frame, Punctuation
 from slicing.windows.rows.per_row import PerRow
@@ -139,6 +140,8 @@ def _check_window(name: str, window: AnyWindow) -> None:
     several = None
     if isinstance(window, Sliding) and amount(window.every) < amount(window.size):
         several = f"sl.per_row({shown(window.size)}) for the last {window.size} at each row, sl.tumbling for one"
+    elif isinstance(window, CalendarSteps):
+        several = "sl.calendar without every= for units side by side"
     elif isinstance(window, Cumulate) and window.every != window.size:
         several = "sl.tumbling(size) for the whole of each"
     elif isinstance(window, Landmark):

@@ -24,7 +24,8 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import Punctuated
 from slicing.times.durations import SECOND, Duration
 from slicing.windows.bounds import BEGIN, Progression
-from slicing.windows.builtin import Calendar, Landmark, Whole, Window
+from slicing.windows.builtin import Landmark, Whole, Window
+from slicing.windows.calendar import CalendarWindow
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.cuts import RowCuts
 from slicing.windows.edges import DueWindows
@@ -95,8 +96,8 @@ def likely_schema(spec: Spec) -> pa.Schema:
     spans = [span for _, span in spec._spans()]
     numbers = any(isinstance(span, int) and span != 0 for span in spans)
     fine = any(isinstance(span, Duration) and span.ns % 1000 for span in spans)
-    calendars = any(isinstance(w, Calendar) for w in spec.windows.values())
-    local = any(isinstance(w, Calendar) and w.local for w in spec.windows.values())
+    calendars = any(isinstance(w, CalendarWindow) for w in spec.windows.values())
+    local = any(isinstance(w, CalendarWindow) and w.local for w in spec.windows.values())
     time = pa.int64() if numbers and not calendars else pa.timestamp("ns" if fine else "us", None if local else "UTC")
     fixed = dict.fromkeys([name for trigger in spec.triggers().values() for name in trigger.columns()], pa.bool_())
     if spec.sequence is not None:

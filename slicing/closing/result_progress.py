@@ -12,12 +12,13 @@ from slicing.closing.open_runs import Reports
 from slicing.query.plan import Plan
 from slicing.storage.row_panes import RowPanes
 from slicing.windows.bounds import BEGIN, END
-from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Session, Sliding, Tumbling
+from slicing.windows.builtin import Cumulate, Fixed, Landmark, Session, Sliding, Tumbling
+from slicing.windows.calendar import CalendarWindow
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.last_rows import LastRows
 
 # windows whose starts are known in advance
-KNOWN_STARTS = (Tumbling, Sliding, Cumulate, Landmark, Fixed, Calendar, Session)
+KNOWN_STARTS = (Tumbling, Sliding, Cumulate, Landmark, Fixed, CalendarWindow, Session)
 
 
 def knows_ends(plan: Plan) -> bool:

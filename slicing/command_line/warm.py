@@ -16,7 +16,8 @@ from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.triggers import every
 from slicing.query.watermark import bounded, ordered
-from slicing.windows.builtin import calendar, cumulate, session, sliding, tumbling
+from slicing.windows.builtin import cumulate, session, sliding, tumbling
+from slicing.windows.calendar import calendar
 from slicing.windows.rows.last_rows import last_rows
 from slicing.windows.rows.marked import frame, punctuation
 from slicing.windows.rows.per_row import per_row

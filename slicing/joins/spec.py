@@ -16,7 +16,8 @@ from slicing.joins.arguments import SpecOfTwo, chosen, on_columns, pair_of, sche
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice, column_or_none, says_arguments, yes_or_no
 from slicing.times.durations import Span, amount, check_alike, parse_span
-from slicing.windows.builtin import Calendar, Tumbling
+from slicing.windows.builtin import Tumbling
+from slicing.windows.calendar import Calendar
 
 KINDS = ("inner", "left", "right", "full", "semi", "anti")
 MATCHES = ("all", "last", "first", "nearest")

@@ -12,7 +12,8 @@ from slicing.joins.spec import JoinSpec
 from slicing.system.arrays import LEAST, MOST, Ints, Mask
 from slicing.times.calendars import CalendarEdges
 from slicing.times.measure import Measure
-from slicing.windows.builtin import Calendar, Tumbling
+from slicing.windows.builtin import Tumbling
+from slicing.windows.calendar import Calendar
 
 LEFT, RIGHT = 0, 1
 PARTS = 8  # slices of time per band length; a run without limit makes the longest push 4 times as long

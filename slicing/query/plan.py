@@ -41,7 +41,7 @@ from slicing.query.watermark import Ordered
 from slicing.system.arrays import Ints, Mask
 from slicing.system.lazy import lazy
 from slicing.times.measure import Measure
-from slicing.windows.bounds import BEGIN, Bound, BoundDays
+from slicing.windows.bounds import BEGIN, Bound
 from slicing.windows.builtin import Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.edges import EdgeSet
@@ -149,7 +149,7 @@ class Plan(Routes):
         self.types_of, distinct = _fused(self.bounds, [windows[i] for i in self.timed], alone)
         self.edges = EdgeSet(distinct, self.early.edges(self.bounds))
         self.open_start = any(bound.open_start for bound in self.bounds)
-        self.days = [bound for bound in self.bounds if isinstance(bound, BoundDays)]
+        self.limited = [bound for bound in self.bounds if bound.limited]
 
     def _bind_sessions(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
         """Bind sessions and whole streams: the gaps that end them, and where a slice needs several cells of a key."""

@@ -17,7 +17,8 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import manual
 from slicing.system.arguments import says_arguments
 from slicing.times.durations import Duration
-from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Session, Sliding, Tumbling, Whole
+from slicing.windows.builtin import Cumulate, Fixed, Landmark, Session, Sliding, Tumbling, Whole
+from slicing.windows.calendar import Calendar, CalendarWindow
 from slicing.windows.rows.row_windows import RowWindow
 
 _AGAIN = {
@@ -184,10 +185,10 @@ def _holds(larger: object, part: object) -> bool:
     if isinstance(larger, Whole):
         return True
     if isinstance(part, Calendar):
-        if not isinstance(larger, Calendar):
+        if not isinstance(larger, CalendarWindow):
             return False
         alike = (larger.tz, larger.local, larger.offset) == (part.tz, part.local, part.offset)
-        return alike and larger.unit in (part.unit, *_WITHIN.get(part.unit, ()))
+        return alike and {*larger.edges} <= {part.unit, *_WITHIN.get(part.unit, ())}
     if not isinstance(part, Tumbling | Sliding):
         return False
     step, offset = _number(part.every if isinstance(part, Sliding) else part.size), _number(part.offset)

@@ -11,7 +11,8 @@ from slicing.query.processing_time import ProcessingTime
 from slicing.query.triggers import AfterCount, AfterShare, ByHand, Trigger
 from slicing.query.watermark import Punctuated, Watermark
 from slicing.times.durations import Span, check_alike, shown
-from slicing.windows.builtin import Calendar, Cumulate, Landmark, Session, Whole, Window
+from slicing.windows.builtin import Cumulate, Landmark, Session, Whole, Window
+from slicing.windows.calendar import CalendarSteps, CalendarWindow
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
 
@@ -116,7 +117,7 @@ def _check_names(spec: Query) -> None:
 def _check_spans(spec: Query) -> None:
     """Raise if durations and whole numbers are mixed; calendars and the clock need durations."""
     times: list[tuple[str, object]] = []
-    times += [(f"windows[{name!r}]", w) for name, w in spec.windows.items() if isinstance(w, Calendar)]
+    times += [(f"windows[{name!r}]", w) for name, w in spec.windows.items() if isinstance(w, CalendarWindow)]
     times += [("time", spec.time)] if isinstance(spec.time, ProcessingTime) else []
     check_alike(spec._spans(), times)
 
@@ -197,7 +198,7 @@ def _check_trigger(spec: Query, refused: str, window: AnyWindow, trigger: Trigge
     by_name = "give triggers to the other windows by name, trigger={'name': ...}"
     if isinstance(window, RowWindow):
         raise ValueError(f"{refused} rows decide where it ends; {by_name}")
-    if isinstance(window, Landmark | Cumulate):
+    if isinstance(window, Landmark | Cumulate) or (isinstance(window, CalendarSteps) and window.cumulate):
         raise ValueError(f"{refused} it gives the rows so far at each of its steps already; {by_name}")
     for flag in ("fill", "full"):
         if getattr(window, flag, False):

@@ -30,6 +30,7 @@ from slicing.query import triggers, watermark
 from slicing.system.arguments import says_arguments
 from slicing.times.durations import Duration
 from slicing.windows import builtin as between_edges
+from slicing.windows import calendar
 from slicing.windows.builtin import Window
 from slicing.windows.rows import last_rows, marked, per_row, row_count
 
@@ -46,7 +47,7 @@ def _constructors(kind: type, *modules: ModuleType) -> dict[str, Callable[..., A
     return found
 
 
-WINDOWS = _constructors(Window, between_edges, row_count, per_row, last_rows, marked)
+WINDOWS = _constructors(Window, between_edges, calendar, row_count, per_row, last_rows, marked)
 AGGREGATES = _constructors(Formula, builtin, holistic, sketches)
 WATERMARKS = _constructors(watermark.Watermark, watermark)
 TRIGGERS = _constructors(triggers.Trigger, triggers)

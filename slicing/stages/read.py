@@ -106,8 +106,8 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
             raise ValueError(too_far(plan, low if low < -LIMIT else high))
         if low < plan.fitting[0] or high > plan.fitting[1]:
             check_fits(plan, low, high, state.horizon)
-        for days in plan.days:
-            days.check(low, high)
+        for bound in plan.limited:
+            bound.check(low, high)
         newest = high if state.newest is None else state.newest
         if max(high, newest) - min(low, newest) > APART:
             raise ValueError(too_far_apart(plan, min(low, newest), max(high, newest)))

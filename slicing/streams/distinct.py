@@ -32,7 +32,8 @@ from slicing.system.arguments import choice, column_name, column_or_none, says_a
 from slicing.system.arrays import Ints
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import Duration, parse_span, shown
-from slicing.windows.builtin import Calendar, Tumbling, Whole, Window
+from slicing.windows.builtin import Tumbling, Whole, Window
+from slicing.windows.calendar import Calendar
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.per_row import per_row
 from slicing.windows.rows.row_windows import RowWindow

@@ -18,7 +18,8 @@ from slicing.joins.within import Windows
 from slicing.system.arrays import MOST, Ints
 from slicing.system.bundles import table_bytes, table_of
 from slicing.times.measure import Measure
-from slicing.windows.builtin import Calendar, Tumbling, Whole
+from slicing.windows.builtin import Tumbling, Whole
+from slicing.windows.calendar import Calendar
 
 
 class FirstRows:

@@ -8,83 +8,22 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slicing.times.durations import MAX_WORD, NS, SECOND, Duration, parts
+from slicing.columns.order import ranges
+from slicing.times.calendar_units import DAY, UTC_NAMES, Unit, calendar_unit, check_zone, months_and_seconds
+from slicing.times.durations import MAX_WORD, SECOND
 from slicing.times.measure import Measure, Words
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_YEAR, _LAST_YEAR = 1, 9999
 _FIRST_SECOND, _END_SECOND = (int(np.datetime64(year, "s").astype(np.int64)) for year in ("0001", "10000"))
 _MANY_YEARS = 100
-_DAY = 86_400
-_MONDAY = 4  # the first Monday after 1970-01-01, in days
-_MONTHS = {"mo": 1, "q": 3, "y": 12}
-_MOST = {"d": 36_500, "w": 5_200, "mo": 1_200, "q": 400, "y": 100}  # a century
-_OFFSET_UNITS = ("y", "q", "mo", "w", "d", "h", "m", "s")  # from the largest
-_SHORTEST_MONTH = 28  # days
-_SAMPLED = _DAY // 2  # seconds within which no zone changes its clocks twice
-UTC_NAMES = ("UTC", "Etc/UTC")
-
-
-def calendar_unit(text: object) -> str:
-    """The unit of a calendar as it is printed, such as "2w" or "15m". Raises if it is not one."""
-    found = parts(text) if isinstance(text, str) and "-" not in text else []
-    count, unit = found[0] if len(found) == 1 else (0, "")
-    if unit in ("h", "m") and count:
-        if _DAY * SECOND % (count * NS[unit]):
-            raise ValueError(
-                f"unit must divide a day if it is hours or minutes, as '15min', '1h', '6h' and '12h' do; got {text!r}"
-            )
-        return f"{count}{unit}"
-    if unit not in _MOST or not 0 < count <= _MOST[unit]:
-        clear = " ('M' may be months or minutes)" if unit == "M" else ""
-        raise ValueError(
-            "unit must be a number of minutes, hours, days, weeks, months, quarters or years, at most a century, such "
-            f"as '15min', '6h', '1d', '2w', '1mo', '1q' or '1y'; got {text!r}{clear}"
-        )
-    return f"{count}{unit}"
-
-
-def calendar_offset(text: object, unit: str) -> str | None:
-    """How much later windows of a unit begin on the zone's clock, as it is printed; None: not at all. Raises if it is
-    not such a time."""
-    if text is None:
-        return None
-    kinds = [kind for _, kind in parts(text)] if isinstance(text, str) else []
-    if not isinstance(text, str) or not kinds or kinds != [kind for kind in _OFFSET_UNITS if kind in kinds]:
-        raise ValueError(
-            "offset must say how much later windows begin on the zone's clock, or earlier with a '-', such as '6h', "
-            f"'6d' or '3mo'; got {text!r}"
-        )
-    ((count, kind),) = parts(unit)
-    months, seconds = _months_and_seconds(text)
-    if clock_step(unit):
-        raise ValueError(f"offset is for days and longer units; for {unit!r} use sl.tumbling; got offset={text!r}")
-    if kind not in _MONTHS:
-        if months:
-            raise ValueError(f"offset must be days, hours and smaller for windows of {unit!r}; got {text!r}")
-        seconds %= count * (7 if kind == "w" else 1) * _DAY
-    elif abs(seconds) >= _SHORTEST_MONTH * _DAY:
-        raise ValueError(
-            f"offset must be months and less than {_SHORTEST_MONTH} days for windows of {unit!r}; got {text!r}"
-        )
-    else:
-        step = count * _MONTHS[kind]
-        months = months % step if not seconds else int(np.fmod(months, step))
-    shown = (f"{abs(months)}mo" if months else "") + (str(Duration(abs(seconds) * SECOND)) if seconds else "")
-    return f"-{shown}" if shown and (months < 0 or seconds < 0) else shown or None
-
-
-def _months_and_seconds(offset: str | None) -> tuple[int, int]:
-    """The months and seconds of an offset."""
-    found, sign = parts(offset or ""), -1 if offset and offset.lstrip().startswith("-") else 1
-    months = sum(count * _MONTHS[kind] for count, kind in found if kind in _MONTHS)
-    return sign * months, sign * sum(count * NS[kind] // SECOND for count, kind in found if kind in NS)
+_SAMPLED = DAY // 2  # seconds within which no zone changes its clocks twice
 
 
 @dataclass(frozen=True)
@@ -102,15 +41,16 @@ class CalendarEdges:
     unit: str
     tz: str
     measure: Measure
-    offset: str | None = None  # how much later windows begin, on the zone's clock
+    offset: str | None = None  # how much later units begin, on the zone's clock
+    span: str | None = None  # the longer unit that ``moved`` goes over
 
     def __post_init__(self) -> None:
-        unit = calendar_unit(self.unit)
-        if pa.types.is_date(self.measure.type) and clock_step(unit):
+        unit = Unit.of(calendar_unit(self.unit))
+        if pa.types.is_date(self.measure.type) and unit.by_clock:
             raise ValueError(
-                f"unit must be whole days for a time column of type {self.measure.type}; got {self.unit!r}"
+                f"units must be whole days for a time column of type {self.measure.type}; got {self.unit!r}"
             )
-        if pa.types.is_date(self.measure.type) and _months_and_seconds(self.offset)[1] % _DAY:
+        if pa.types.is_date(self.measure.type) and months_and_seconds(self.offset)[1] % DAY:
             raise ValueError(
                 f"offset must be whole days for a time column of type {self.measure.type}; got {self.offset!r}"
             )
@@ -128,7 +68,7 @@ class CalendarEdges:
     @property
     def known(self) -> tuple[int, int]:
         """The times between which all edges are known, for any unit and zone."""
-        reach = _reach(calendar_unit(self.unit), self.offset)
+        reach = _reach(self.unit, self.offset, self.span)
         years = (f"{_FIRST_YEAR + reach:04}", f"{_LAST_YEAR - reach}")
         first, last = (int(np.datetime64(year, "s").astype(np.int64)) for year in years)
         return first * SECOND // self.measure.word_ns, last * SECOND // self.measure.word_ns
@@ -146,12 +86,33 @@ class CalendarEdges:
         """The largest edge at or before each time."""
         return self._edges(times, -1)
 
+    def moved(self, edges: Words, units: int) -> Words:
+        """The edge so many units after each of these edges, before it if negative; at most ``span`` away."""
+        seconds = self._seconds(edges)
+        if not len(seconds):
+            return seconds
+        table = self._table.covering(seconds)
+        place = np.searchsorted(table, seconds) + units
+        if place.min() < 0 or place.max() >= len(table):
+            raise self._outside(int(edges.min() if place.min() < 0 else edges.max()))
+        return self._words(table[place])
+
+    def runs(self, edges: Words, last: Words) -> Words:
+        """Each of these ascending edges and those after it up to a last one, at most ``span`` away, each once."""
+        first, end = (self._seconds(side) for side in (edges, last))
+        if not len(first):
+            return first
+        table = self._table.covering(first)
+        begin, stop = np.searchsorted(table, first), np.searchsorted(table, end, "right")
+        begin[1:] = np.maximum(begin[1:], stop[:-1])  # the run before has them
+        return self._words(table[ranges(begin, stop - begin)])
+
     def edges(self, lo: int, hi: int) -> Words:
         """All edges in (lo, hi]. The cost grows with the years in between; for scattered times use `next_edge`."""
         if hi <= lo:
             return np.empty(0, np.int64)
         first, last = self._seconds(np.array([lo, hi], np.int64)).tolist()
-        table = _table(self.unit, self.tz, self.offset).between(first, last)
+        table = self._table.between(first, last)
         begin, end = np.searchsorted(table, [first, last], side="right")
         return self._words(table[begin:end])
 
@@ -163,11 +124,15 @@ class CalendarEdges:
         if high >= end - 1 - (end - 1 - first) % step:
             raise self._outside(high)
 
+    @property
+    def _table(self) -> _EdgeTable:
+        return _table(self.unit, self.tz, self.offset, self.span)
+
     def _edges(self, times: Words, step: int) -> Words:
         seconds = self._seconds(times)
         if not len(seconds):
             return seconds
-        table = _table(self.unit, self.tz, self.offset).covering(seconds)
+        table = self._table.covering(seconds)
         # Only the part of the table between the times is searched: a batch spans few edges, often none.
         begin, end = np.searchsorted(table, [seconds.min(), seconds.max()], side="right").tolist()
         if begin + step < 0 or end + step == len(table):
@@ -206,22 +171,9 @@ class CalendarEdges:
 
     def _outside(self, time: int) -> ValueError:
         return ValueError(
-            f"calendar windows ({self.unit!r}, {self.tz!r}) cover years {_FIRST_YEAR} to {_LAST_YEAR}; "
+            f"calendar windows ({self.span or self.unit!r}, {self.tz!r}) cover years {_FIRST_YEAR} to {_LAST_YEAR}; "
             f"the time {self.measure.value(time)} ({self.measure.type}) has no whole window there"
         )
-
-
-def check_zone(tz: object) -> ZoneInfo:
-    """The zone of a name. Raises with a sentence that says what a zone is called."""
-    allowed = "tz must be the name of a time zone such as 'Europe/Berlin' or 'UTC'"
-    if not isinstance(tz, str):
-        raise TypeError(f"{allowed}; got {tz!r} of type {type(tz).__name__}")
-    try:
-        return ZoneInfo(tz)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        steady = tz[:1] in "+-" and tz[1:3].isdigit()
-        other = f"; for {tz}, a fixed distance from UTC, use sl.tumbling(..., offset=)" if steady else ""
-        raise ValueError(f"{allowed}; got {tz!r}{other}") from None
 
 
 class _EdgeTable:
@@ -229,13 +181,12 @@ class _EdgeTable:
 
     Years may be missing in between, but never next to a time that was looked up. Local and UTC dates differ by at most
     a day: with a unit of at most a year, a time of UTC year y has its edges in the years y-1 ... y+2. With an offset,
-    which is less than a unit, the units before and after these may count.
+    which is less than a unit, the units before and after these may count, and with a span, those of the span.
     """
 
-    def __init__(self, unit: str, tz: str, offset: str | None) -> None:
-        ((self.count, self.kind),) = parts(unit)
-        self.tz, self.reach, self.step = tz, _reach(unit, offset), clock_step(unit)
-        self.months, self.seconds = _months_and_seconds(offset)
+    def __init__(self, unit: str, tz: str, offset: str | None, span: str | None) -> None:
+        self.unit, self.tz, self.reach = Unit.of(unit), tz, _reach(unit, offset, span)
+        self.months, self.seconds = months_and_seconds(offset)
         self._years: dict[int, Words] = {}
         self._edges: Words = np.empty(0, np.int64)
         self._lock = threading.Lock()
@@ -259,12 +210,12 @@ class _EdgeTable:
                 self._years.update((year, self._build(year)) for year in new)
                 edges = np.concatenate([self._years[year] for year in sorted(self._years)])
                 # unique sorts, and drops the second edge of a date that the zone skipped
-                self._edges = edges if self.step else np.unique(edges)
+                self._edges = edges if self.unit.by_clock else np.unique(edges)
             return self._edges
 
     def _build(self, year: int) -> Words:
-        if self.step:
-            return _clock_edges(self.step, self.tz, year)
+        if self.unit.by_clock:
+            return _clock_edges(self.unit.seconds, self.tz, year)
         shown: Words = self._first_days(year).astype("M8[s]").astype(np.int64) + self.seconds  # midnights, on the clock
         shown = shown[(shown >= _FIRST_SECOND) & (shown < _END_SECOND)]
         if self.tz in UTC_NAMES:
@@ -283,40 +234,13 @@ class _EdgeTable:
     def _first_days(self, year: int) -> NDArray[np.datetime64]:
         """The dates of a year with which units begin."""
         first, end = (np.datetime64(f"{y:04}") for y in (year, year + 1))
-        if self.kind in _MONTHS:
-            months, step, origin = "M", self.count * _MONTHS[self.kind], self.months
+        if self.unit.months:
+            months, step, origin = "M", self.unit.months, self.months
         else:
-            months, step, origin = "D", self.count * (7 if self.kind == "w" else 1), _MONDAY if self.kind == "w" else 0
+            months, step, origin = "D", self.unit.seconds // DAY, self.unit.first // DAY
         low, high = (int(day.astype(f"M8[{months}]").astype(np.int64)) for day in (first, end))
         begun = low + (origin - low) % step
         return np.arange(begun, max(high, begun), step).astype(f"M8[{months}]").astype("M8[D]")
-
-
-def clock_step(unit: str) -> int:
-    """The seconds of a unit of hours or minutes; 0 for other units."""
-    ((count, kind),) = parts(unit)
-    return count * NS[kind] // SECOND if kind in ("h", "m") else 0
-
-
-def steady_step(unit: str, offset: str | None = None) -> tuple[int, int] | None:
-    """The seconds of a unit, and from 1970-01-01 to its first edge, if clocks never change; None for months."""
-    ((count, kind),) = parts(unit)
-    if kind in _MONTHS:
-        return None
-    days = {"d": 1, "w": 7}.get(kind)
-    if days is None:
-        return clock_step(unit), 0
-    return count * days * _DAY, (_MONDAY * _DAY if kind == "w" else 0) + _months_and_seconds(offset)[1]
-
-
-def _reach(unit: str, offset: str | None) -> int:
-    """The most years that a unit spans, or a unit and an offset."""
-    ((count, kind),) = parts(unit)
-    if kind in _MONTHS:
-        years = -(-count * _MONTHS[kind] // 12)
-    else:
-        years = 1 if clock_step(unit) else -(-count * (7 if kind == "w" else 1) // 365)
-    return years if offset is None else 2 * years
 
 
 def _clock_edges(step: int, tz: str, year: int) -> Words:
@@ -364,7 +288,7 @@ def _offset(moment: datetime) -> int:
 
 def _offset_at(zone: ZoneInfo, second: int) -> int:
     """The offset at a time; near the first and the last year, the offset of a day further inside."""
-    inside = min(max(second, _FIRST_SECOND + 2 * _DAY), _END_SECOND - 2 * _DAY)
+    inside = min(max(second, _FIRST_SECOND + 2 * DAY), _END_SECOND - 2 * DAY)
     return _offset((_EPOCH + timedelta(seconds=inside)).astimezone(zone))
 
 
@@ -376,8 +300,14 @@ def _jump(zone: ZoneInfo, low: int, high: int) -> int:
 
 
 @functools.cache
-def _table(unit: str, tz: str, offset: str | None) -> _EdgeTable:
-    return _EdgeTable(unit, tz, offset)
+def _table(unit: str, tz: str, offset: str | None, span: str | None) -> _EdgeTable:
+    return _EdgeTable(unit, tz, offset, span)
+
+
+def _reach(unit: str, offset: str | None, span: str | None) -> int:
+    """How many years before and after a time the edges lie that may be asked for."""
+    own = Unit.of(calendar_unit(unit)).years
+    return own + (own if offset is not None else 0) + (Unit.of(span).years + 1 if span is not None else 0)
 
 
 def _utc_years(seconds: Words) -> Words:

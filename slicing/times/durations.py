@@ -81,8 +81,8 @@ def parse_span(value: object, argument: str, *, positive: bool = False) -> Durat
             if units & {"mo", "q", "y"}:
                 raise ValueError(
                     f"{argument} must be a duration of fixed length, and months, quarters and years differ: "
-                    f"use sl.calendar('1mo' | '1q' | '1y') for windows of those side by side, and days, such as '30d', "
-                    f"for others; got {value!r}"
+                    f"use sl.calendar('1mo' | '1q' | '1y') for windows of those side by side, sl.calendar('3mo', "
+                    f"every='1mo') if they overlap, and days, such as '30d', for others; got {value!r}"
                 )
             if units & set(_MONTHS_OF_PANDAS):
                 raise ValueError(

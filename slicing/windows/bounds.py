@@ -18,7 +18,6 @@ import numpy as np
 
 from slicing.columns.order import distinct, ranges
 from slicing.system.arrays import MOST, Ints, Mask
-from slicing.times.calendars import CalendarEdges
 
 # Times lie within LIMIT and spans within LONGEST, so that no edge reaches BEGIN or END, and none overflows.
 LIMIT = (1 << 62) + (1 << 61)  # in nanoseconds the year 2189
@@ -60,6 +59,7 @@ class Bound:
     periodic: tuple[int, int, int] | None = None
     irregular = False  # some edges are known to ``next_live_edge`` only
     known = (BEGIN, END)  # the range in which it knows them: a watermark may be outside, rows may not
+    limited = False  # some times are in no window, or in some that are not known: see ``check``
     asks_rows = False  # needs rows whose edges are known (``row_edges``)
     gapless = True  # every time is in at least one window
     open_start = False  # window_start is null
@@ -69,6 +69,9 @@ class Bound:
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
         raise NotImplementedError
+
+    def check(self, low: int, high: int) -> None:
+        """Raise if times between these are outside of the windows that are known."""
 
     def row_edges(self, times: Ints) -> Ints:
         """The next edge after each row's time. Raises for windows that contradict the edges there."""
@@ -175,18 +178,6 @@ class BoundPeriodic(_Regular):
         return ends - self.size
 
 
-class BoundDays(BoundPeriodic):
-    """Days and weeks of a calendar without clock changes, in the years that calendars cover."""
-
-    def __init__(self, table: CalendarEdges, step: int, first: int) -> None:
-        super().__init__(step, step, first)
-        self.table = table
-
-    def check(self, low: int, high: int) -> None:
-        """Raise for times that are in no window of the calendar."""
-        self.table.check_within(low, high, self.every, self.offset)
-
-
 class BoundCumulate(_Regular):
     def __init__(self, size: int, every: int, offset: int) -> None:
         self.size, self.every, self.offset, self.phase = size, every, offset % size, offset % every
@@ -264,58 +255,6 @@ class BoundFixed(Bound):
             return no_windows()
         start = np.array([self.start], np.int64)
         return Due(start, np.array([self.end], np.int64), start)
-
-
-class BoundCalendar(Bound):
-    irregular = True
-
-    def __init__(self, table: CalendarEdges) -> None:
-        self.table, self.known = table, table.known
-
-    def _floor(self, h: int) -> int:
-        """The last edge at or before ``h``, or an earlier one."""
-        first, last = self.known
-        return BEGIN if h < first else int(self.table.previous_edge(np.array([min(h, last)], np.int64))[0])
-
-    def next_live_edge(self, times: Ints, h: int) -> Ints:
-        # The newest edge at or before h still starts an open window; older ones are dead.
-        floor = times if (times >= h).all() else np.maximum(times, self._floor(h) - 1)
-        return self.table.next_edge(floor)
-
-    def listed(self, low: int, high: int, limit: int) -> Ints | None:
-        if high - low > self.table.most_years:
-            return None
-        last = int(self.table.next_edge(np.array([high], np.int64))[0])
-        edges = self.table.edges(low, last)
-        return edges if edges.size <= limit else None
-
-    def first_live_start(self, h: int) -> int:
-        return self._floor(h)
-
-    def last_end(self, ends: Ints) -> Ints:
-        return self.table.next_edge(ends - 1)
-
-    def due(self, ends: Ints, after: int, until: int) -> Due:
-        end = distinct(self.table.next_edge(ends - 1))
-        end = end[(end > after) & (end <= until)]
-        start = self.start_of(end)
-        return Due(start, end, start)
-
-    def count_ends(self, lower: Ints, upper: Ints) -> Ints:
-        _, first, last = self._between(lower, upper)
-        return last - first
-
-    def ends_in(self, lower: Ints, upper: Ints) -> Ints:
-        edges, first, last = self._between(lower, upper)
-        return edges[ranges(first, last - first)]
-
-    def _between(self, lower: Ints, upper: Ints) -> tuple[Ints, Ints, Ints]:
-        edges = self.table.edges(int(lower.min()), int(upper.max()))
-        first, last = (np.searchsorted(edges, times, "right") for times in (lower, upper))
-        return edges, first, np.maximum(first, last)
-
-    def start_of(self, ends: Ints) -> Ints:
-        return self.table.previous_edge(ends - 1)
 
 
 def no_windows() -> Due:

@@ -5,31 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import ClassVar
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
-from slicing.times.calendars import (
-    UTC_NAMES,
-    CalendarEdges,
-    calendar_offset,
-    calendar_unit,
-    check_zone,
-    clock_step,
-    steady_step,
-)
-from slicing.times.durations import SECOND, Duration, Span, amount, parse_span, shown
+from slicing.times.durations import Duration, Span, amount, parse_span, shown
 from slicing.times.measure import Measure, check_moment, without_arrow
 from slicing.windows.bounds import (
     BEGIN,
     END,
     Bound,
-    BoundCalendar,
     BoundCumulate,
-    BoundDays,
     BoundFixed,
     BoundLandmark,
     BoundPeriodic,
@@ -138,43 +126,6 @@ class Fixed(_BuiltIn):
         if start >= end:
             raise ValueError(f"fixed's end must be later than its start; got {self.start!r} to {self.end!r}")
         return BoundFixed(start, end)
-
-
-@dataclass(frozen=True, repr=False)
-class Calendar(Window, ContextFreeWindow):
-    _constructor: ClassVar[str] = "calendar"
-    unit: str
-    tz: str = "UTC"
-    fill: bool = False
-    local: bool = False
-    offset: str | None = None
-
-    def bind(self, measure: Measure) -> Bound:
-        self._check_zone(measure)
-        edges = CalendarEdges(self.unit, self.tz, measure, self.offset)
-        regular = steady_step(self.unit, self.offset) if self.tz in UTC_NAMES else None
-        if regular is not None:  # the clock never changes: days of 10,000 rows 0.53 -> 0.28 ms
-            step, first = (measure.ticks(Duration(seconds * SECOND), "unit") for seconds in regular)
-            return BoundPeriodic(step, step, first) if clock_step(self.unit) else BoundDays(edges, step, first)
-        return BoundCalendar(edges)
-
-    def _check_zone(self, measure: Measure) -> None:
-        """Raise if the time column and the calendar do not agree on having a zone."""
-        if not pa.types.is_timestamp(measure.type):
-            return
-        zone = measure.type.tz
-        if zone is None and self.tz not in UTC_NAMES:
-            raise ValueError(
-                f"{self!r} needs times with a zone, and the time column is of type {measure.type}. Give the column its "
-                "zone (pandas' dt.tz_localize, polars' dt.replace_time_zone, pyarrow.compute.assume_timezone, on Spark "
-                f"a cast to timestamp), or use sl.calendar({self.unit!r}, local=True), which takes times as the clock "
-                "on the wall showed them"
-            )
-        if zone is not None and self.local:
-            raise ValueError(
-                f"{self!r} is for times without a zone, and the time column is of type {measure.type}; use "
-                f"sl.calendar({self.unit!r}, tz={zone!r})"
-            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -325,53 +276,6 @@ def fixed(start: object, end: object) -> Fixed:
 
 
 @says_arguments
-def calendar(
-    unit: str, tz: str | ZoneInfo = "UTC", *, fill: bool = False, local: bool = False, offset: str | None = None
-) -> Calendar:
-    """Days, weeks (from Monday), months, quarters, years, hours or minutes of a time zone, with its clock changes.
-
-    Parameters
-    ----------
-    unit
-        Such as "1d", "2w", "3mo", "1q", "1y", "6h" or "15min". Several days are counted from 1970-01-01, weeks from
-        Monday 1970-01-05, months, quarters and years from January 1970. Hours and minutes must divide a day.
-    tz
-        The zone of the windows, a name or a ``ZoneInfo``: UTC, if it is not given, also if the time column has another
-        zone. For times without a zone, only UTC.
-    fill
-        Also emit the empty windows between a key's first and last row.
-    local
-        For times without a zone: windows of the wall-clock time in the column, without clock changes.
-    offset
-        How much later windows of days or longer units begin, on the zone's clock; earlier with a "-". Days from six in
-        the morning: "6h". Weeks from Sunday: "6d" or "-1d". Years from April: "3mo". Months from the 15th: "14d".
-
-    Notes
-    -----
-    Days of a zone may have 23 or 25 hours. Hours and minutes are those that the zone's clock shows. If the clock goes
-    forward, a window is shorter by the change; a window that is skipped completely has no rows. If the clock goes back
-    by less than ``unit``, the window is longer: "6h" has one of 7 hours. If it goes back by ``unit`` or more, windows
-    come once for each pass: "1h" has 25 that day. For steps of equal length use :func:`tumbling`.
-
-    Examples
-    --------
-    >>> sl.calendar("1mo", tz="Europe/Berlin")
-    sl.calendar('1mo', tz='Europe/Berlin')
-    >>> sl.calendar("15 min", local=True)
-    sl.calendar('15m', local=True)
-    >>> sl.calendar("1w", "America/New_York", offset="-1d")
-    sl.calendar('1w', tz='America/New_York', offset='6d')
-    """
-    unit = calendar_unit(unit)
-    if isinstance(tz, ZoneInfo):
-        tz = tz.key
-    check_zone(tz)
-    if yes_or_no(local, "local") and tz not in UTC_NAMES:
-        raise ValueError(f"calendar takes tz= (for times with a zone) or local=True, not both; got tz={tz!r}")
-    return Calendar(unit, tz, yes_or_no(fill, "fill"), local, calendar_offset(offset, unit))
-
-
-@says_arguments
 def session(gap: object) -> Session:
     """Maximal runs of a key's rows whose neighbours are at most ``gap`` apart, as windows ``[first, last + gap)``.
 
@@ -435,7 +339,6 @@ def _same_kind(size: Span, every: Span) -> None:
 
 __all__ = [
     "ContextFreeWindow",
-    "calendar",
     "cumulate",
     "fixed",
     "landmark",

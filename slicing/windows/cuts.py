@@ -14,13 +14,12 @@ from slicing.windows.bounds import (
     BEGIN,
     END,
     Bound,
-    BoundCalendar,
-    BoundCumulate,
     BoundFixed,
     BoundPeriodic,
     Mark,
     Progression,
 )
+from slicing.windows.calendar_bounds import BoundCalendar
 
 
 class Cuts:
@@ -131,10 +130,6 @@ def _shares(bound: Bound, share: Fraction) -> list[Bound]:
     if isinstance(bound, BoundPeriodic):
         after = part(bound.size)
         return [_edges([Progression(bound.every, (bound.offset + after) % bound.every, bound.size - after)])]
-    if isinstance(bound, BoundCumulate):
-        lengths = range(bound.every, bound.size + 1, bound.every)
-        steps = {(bound.offset + part(n)) % bound.size: 0 for n in lengths}
-        return [_edges([Progression(bound.size, phase, bound.size) for phase in steps])]
     if isinstance(bound, BoundFixed):
         cut = bound.start + part(bound.end - bound.start)
         return [_edges([], [Mark(cut, bound.end - cut)])]
@@ -143,7 +138,7 @@ def _shares(bound: Bound, share: Fraction) -> list[Bound]:
 
 
 class _BoundShare(Bound):
-    """The cuts of adjacent windows whose edges only a table knows."""
+    """The cuts of windows whose edges only a table knows."""
 
     irregular = True
 
@@ -151,8 +146,8 @@ class _BoundShare(Bound):
         self.windows, self.share, self.known = windows, share, windows.known
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
-        own = self.windows.next_live_edge(times, h)
-        end = self.windows.table.next_edge(times)
-        start = self.windows.start_of(end)
-        cut = start + share_of(end - start, self.share)
-        return np.minimum(own, np.where((cut > times) & (end > h), cut, END))
+        found = self.windows.next_live_edge(times, h)
+        for start, end in self.windows.holding(times):
+            cut = start + share_of(end - start, self.share)
+            found = np.minimum(found, np.where((cut > times) & (end > h), cut, END))
+        return found

@@ -315,8 +315,8 @@ WHEN_BUILT = {
     "sl.tumbling('-1m')": "ValueError: size must be a positive duration ... whole number; got '-1m'",
     "sl.tumbling('1mo')": (
         "ValueError: size must be a duration of fixed length, and months, quarters and years differ: use "
-        "sl.calendar('1mo' | '1q' | '1y') for windows of those side by side, and days, such as '30d', for others; got "
-        "'1mo'"
+        "sl.calendar('1mo' | '1q' | '1y') for windows of those side by side, sl.calendar('3mo', every='1mo') if they "
+        "overlap, and days, such as '30d', for others; got '1mo'"
     ),
     "sl.tumbling('1m1h')": (
         "ValueError: size must be a positive duration ... whole number; got '1m1h' (units, from the largest: "

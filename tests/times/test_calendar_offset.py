@@ -1,66 +1,23 @@
-"""Calendar windows that begin later than midnight, Monday or January; clocks of zones are asked minute by minute."""
+"""Calendar windows that begin later than midnight, Monday or January."""
 
 from __future__ import annotations
 
 import os
 import random
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
-from functools import cache
-from zoneinfo import ZoneInfo
+from datetime import date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from clocks import begins
 
 import slicing as sl
 
 CASES = int(os.environ.get("SLICING_CASES", "30"))
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo"]
 ZONES += ["Pacific/Apia", "America/Havana"]
-EPOCH = datetime(1970, 1, 1)
-MONTHS = {"mo": 1, "q": 3, "y": 12}
 OF_DAYS = ["6h", "17h", "23h30m", "-7h", "1d", "-1d", "5d12h", "2h30m", "-30m"]
 OF_MONTHS = ["3mo", "1q", "-1mo", "14d", "3mo9h", "-1d", "2h", "27d23h", "11mo"]
-
-
-@cache
-def reached(zone: str, shown: datetime) -> datetime:
-    """The first minute, of UTC, at which the zone's clock shows this time or a later one."""
-    at = shown - timedelta(hours=30)
-    while (at.replace(tzinfo=UTC).astimezone(ZoneInfo(zone))).replace(tzinfo=None) < shown:
-        clock = at.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-        at += max(timedelta(minutes=1), min(shown - clock - timedelta(hours=25), timedelta(hours=2)))
-    return at
-
-
-def moved(text: str) -> tuple[int, timedelta]:
-    months, rest, sign = 0, timedelta(), -1 if text.startswith("-") else 1
-    for unit, size in (("mo", 1), ("q", 3)):
-        if unit in text:
-            head, _, text = text.partition(unit)
-            months = int(head.strip("-")) * size
-    for unit in ("d", "h", "m"):
-        if unit in text:
-            head, _, text = text.partition(unit)
-            rest += int(head.strip("-")) * {"d": timedelta(1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}[unit]
-    return sign * months, sign * rest
-
-
-def begins(unit: str, offset: str, near: datetime, zone: str) -> list[datetime]:
-    """When windows begin, some before and some after a time."""
-    count, kind = int(unit.rstrip("dwmoqy")), unit.lstrip("0123456789")
-    months, rest = moved(offset)
-    if kind in MONTHS:
-        step, now = count * MONTHS[kind], near.year * 12 + near.month - 1
-        first = (now - 1970 * 12 - months) // step * step + months + 1970 * 12
-        dates = [date(n // 12, n % 12 + 1, 1) for n in (first + k * step for k in range(-2, 4))]
-        shown = [datetime(day.year, day.month, day.day) + rest for day in dates]
-    else:
-        days = count * (7 if kind == "w" else 1)
-        origin = EPOCH + timedelta(4 if kind == "w" else 0) + rest
-        first = origin + (near - origin) // timedelta(days) * timedelta(days)
-        shown = [first + k * timedelta(days) for k in range(-3, 5)]
-    return sorted({reached(zone, each) for each in shown})
 
 
 @pytest.mark.parametrize("case", range(CASES))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 import re
 from datetime import UTC, date, datetime
-from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from clocks import edges_by_the_minute, shown
 from test_measure import PERIOD, SECONDS, changes_of_offset, clocks
 
 import slicing as sl
@@ -74,24 +74,6 @@ def test_a_table_of_a_long_unit_has_the_edges_on_both_sides_of_a_time() -> None:
 
 
 # --- hours and minutes: every minute of the clock on the wall --------------------------------------------------
-
-
-def shown(zone: ZoneInfo, instant: int) -> int:
-    local = datetime.fromtimestamp(instant, zone)
-    return int(local.replace(tzinfo=UTC).timestamp())
-
-
-def edges_by_the_minute(clock: list[int], begin: int, step: int) -> list[int]:
-    """Where the clock's hour changes, minute by minute from the one before ``begin``. A clock that goes back by less
-    than an hour is taken to stand still; one that goes back by an hour or more shows hours again."""
-    found, latest = [], clock[0]
-    for minute, (before, now) in enumerate(pairwise(clock)):
-        again = now < before + 60 and before + 60 - now >= step
-        held = now if again else max(now, latest)
-        if again or held // step != latest // step:
-            found.append(begin + 60 * minute)
-        latest = held
-    return found
 
 
 @pytest.mark.parametrize("tz", ZONES)
@@ -241,7 +223,7 @@ def test_dates_have_days_but_no_hours() -> None:
     for window in (sl.calendar("1w", local=True), sl.calendar("1w")):
         table = sl.aggregate(days, sl.Spec("t", {"w": window}, N))
         assert table["window_start"].to_pylist() == [date(2024, 4, 29), date(2024, 5, 6)]
-    with pytest.raises(ValueError, match=r"unit must be whole days for a time column of type date32\[day\]; got '6h'"):
+    with pytest.raises(ValueError, match=r"units must be whole days for a time column of type date32\[day\]; got '6h'"):
         sl.aggregate(days, sl.Spec("t", {"w": sl.calendar("6h")}, N))
 
 

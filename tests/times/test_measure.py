@@ -172,8 +172,8 @@ def test_calendar_units_point_to_calendar_windows(text: str) -> None:
     with raises(
         ValueError,
         "size must be a duration of fixed length, and months, quarters and years differ: "
-        f"use sl.calendar('1mo' | '1q' | '1y') for windows of those side by side, and days, such as '30d', for others; "
-        f"got {text!r}",
+        f"use sl.calendar('1mo' | '1q' | '1y') for windows of those side by side, sl.calendar('3mo', "
+        f"every='1mo') if they overlap, and days, such as '30d', for others; got {text!r}",
     ):
         parse_span(text, "size")
 
@@ -705,7 +705,7 @@ def test_scattered_times_cost_their_own_years_only() -> None:
     times = np.array([SECONDS.instant(day, "t") for day in ("0033-04-03", "2024-05-01", "9000-01-01")])
     slicing.times.calendars._table.cache_clear()  # which other tests may have filled
     nexts, previous = table.next_edge(times), table.previous_edge(times)
-    built = slicing.times.calendars._table("1d", "America/Montevideo", None)._years
+    built = slicing.times.calendars._table("1d", "America/Montevideo", None, None)._years
     assert {33, 2024, 9000} < built.keys()
     assert len(built) <= 12
     assert (nexts - previous).tolist() == [DAY] * 3
