@@ -255,7 +255,10 @@ def _overflown(plan: Plan, answers: Answers, name: str, found: Lowered, array: p
         start = None if answers.start[row] == BEGIN else plan.measure.value(int(answers.start[row]))
         end = plan.measure.value(int(answers.end[row]))
         at = row if answers.shows is None else int(answers.shows[row])
-        floats = "" if pa.types.is_duration(array.type) else ", or floats, such as sl.col('x').cast('float64')"
+        read = [column for part in plan.spec.aggs[name].parts() for column in part.columns() if type(column) is str]
+        floats = f", or floats, such as sl.col({read[0]!r}).cast('float64')" if read else ", or floats"
+        if pa.types.is_duration(array.type):
+            floats = ""
         raise OverflowError(
             f"{unfit(plan.spec.aggs[name], found, at, name)} in window "
             f"{plan.names[int(answers.window[row])]!r} from {start} to {end}; use on_overflow='null' or 'wrap'{floats}"

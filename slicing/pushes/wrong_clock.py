@@ -52,12 +52,13 @@ class Watch(NamedTuple):
             if 2 * late > rows >= FEWEST_ROWS:
                 value = now.plan.measure.value
                 reached = None if before.watermark is None else value(before.watermark)
+                ahead = "1000" if now.plan.measure.is_integer else "'1d'"
                 warn(
                     f"one row of time {value(self.moved.newest)} moved the watermark to "
                     f"{reached}, and {late} of the {rows} rows pushed since are late for it (out.late has them). "
                     "If the clock of that row was wrong, have such rows set aside: "
-                    "sl.bounded(delay, at_most_ahead='1d'). A watermark never goes back: begin anew, or go on from a "
-                    "snapshot"
+                    f"sl.bounded(delay, at_most_ahead={ahead}). A watermark never goes back: begin anew, or go on from "
+                    "a snapshot"
                 )
                 return None
         if now.watermark != before.watermark and pushed is not None and pushed.time.size:

@@ -76,7 +76,8 @@ class Spec:
         ``every_processing_time(span)``; or a dict of triggers by window name. Results get a column ``timing``:
         ``"early"``, ``"on_time"`` or ``"late"``. Needs another ``emit`` than ``"final"``.
     sequence
-        a column that orders rows of equal time, for ``first``, ``last``, ``rows`` and the like.
+        a column of whole numbers or times that orders rows of equal time, for ``first``, ``last``, ``rows`` and the
+        like. Nulls come first; rows of equal numbers keep their order of arrival.
     idle
         a key without rows for this long is ended: its windows are emitted and its state is evicted.
     on_null_time

@@ -66,7 +66,10 @@ def check_sequence(name: str, type: pa.DataType) -> None:
     """Raise for a sequence column of a type that cannot order rows."""
     t = pa.types
     if not (t.is_integer(type) or t.is_timestamp(type) or t.is_date(type) or t.is_time(type) or t.is_duration(type)):
-        raise TypeError(f"sequence column {name!r} has type {type}; it must be an integer or a time")
+        raise TypeError(
+            f"sequence column {name!r} has type {type}; it must be an integer or a time: use a column of whole numbers "
+            "in the same order (pyarrow.compute.rank makes one)"
+        )
 
 
 def check_ties(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> None:

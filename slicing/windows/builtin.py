@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
+from datetime import datetime
 from typing import ClassVar
 
 import numpy as np
@@ -318,7 +319,8 @@ def _point(value: object, argument: str) -> object:
     if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
         return int(value)
     check_moment(value, argument)
-    return value
+    # a Timestamp of pandas is printed as code that builds it
+    return value.isoformat() if isinstance(value, datetime) and type(value) is not datetime else value
 
 
 def _reduced(offset: Span, step: Span) -> Span:

@@ -429,8 +429,10 @@ WHEN_BOUND = {
     "push(spec(by=['l']))": (
         "TypeError: by column 'l' has type list<item: int64>, which cannot be a key; allowed are integers, ..."
     ),
-    "push(spec(sequence='k'))": "TypeError: sequence column 'k' has type string; it must be an integer or a time",
-    "push(spec(sequence='x'))": "TypeError: sequence column 'x' has type double; it must be an integer or a time",
+    "push(spec(sequence='k'))": "TypeError: sequence column 'k' has type string; it must be an integer or a time: "
+    "use a column of whole numbers in the same order (pyarrow.compute.rank makes one)",
+    "push(spec(sequence='x'))": "TypeError: sequence column 'x' has type double; it must be an integer or a time: "
+    "use a column of whole numbers in the same order (pyarrow.compute.rank makes one)",
     "push(spec(aggs={'s': sl.sum('k')}))": (
         "TypeError: sl.sum('k'): column 'k' has type string; sum takes integer, unsigned integer, float, "
         "bool, decimal, duration columns"
@@ -699,7 +701,7 @@ ROWS = {
     ),
     "push(spec(aggs={'s': sl.sum('v')}), rows(v=[1 << 62, 1 << 62]), rows(t=[50, 99]))": (
         "OverflowError: sl.sum('v') (output column 's') does not fit int64 in window 'w' from 0 to 10; use "
-        "on_overflow='null' or 'wrap', or floats, such as sl.col('x').cast('float64')"
+        "on_overflow='null' or 'wrap', or floats, such as sl.col('v').cast('float64')"
     ),
     "push(spec(aggs={'s': sl.sum('v')}), rows(v=times(pa.duration('s'), 1 << 62, 1 << 62))).flush()": (
         "OverflowError: sl.sum('v') (output column 's') does not fit duration[s] in window 'w' from 0 to 10; use "
@@ -707,7 +709,7 @@ ROWS = {
     ),
     "push(spec(aggs={'p': sl.product('v')}), rows(v=[1 << 62, -4])).flush()": (
         "OverflowError: sl.product('v') (output column 'p') does not fit int64 in window 'w' from 0 to 10; "
-        "use on_overflow='null' or 'wrap', or floats, such as sl.col('x').cast('float64')"
+        "use on_overflow='null' or 'wrap', or floats, such as sl.col('v').cast('float64')"
     ),
     "finished().advance(50)": (
         "RuntimeError: the operator was flushed, which ends its stream; build a new Operator to go on"

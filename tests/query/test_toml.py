@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import harness
 import numpy as np
+import pandas as pd
 import pytest
 import strategies
 from harness import Squares, Visit, user_defined
@@ -236,3 +237,13 @@ def test_a_trigger_with_itself_is_that_trigger():
     assert trigger == sl.every(3) == eval(repr(trigger))
     spec = sl.Spec("t", ONE, {"n": sl.count()}, emit="parts", trigger=trigger)
     assert sl.Spec.from_toml(spec.to_toml()) == spec
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_times_of_pandas_are_printed_as_code(zone: str | None) -> None:
+    start, end = pd.Timestamp("2026-01-01", tz=zone), pd.Timestamp("2026-02-01 00:00:00.123456789", tz=zone)
+    windows = {"f": sl.fixed(start, end), "l": sl.landmark("1h", start=start)}
+    spec = sl.Spec("t", windows, {"n": sl.count()})
+    assert eval(repr(spec)) == spec == sl.Spec.from_toml(spec.to_toml())
+    rows = pd.DataFrame({"t": [start, end - pd.Timedelta(1), end]})
+    assert sl.aggregate(rows, sl.Spec("t", {"f": sl.fixed(start, end)}, {"n": sl.count()}))["n"].to_pylist() == [2]

@@ -156,6 +156,14 @@ def test_parts_of_rows_from_several_processes(windows: dict) -> None:
 # --- without it: said once --------------------------------------------------------------------------------------
 
 
+def test_the_advice_is_in_the_unit_of_the_time_column() -> None:
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(5)))
+    op.push(pa.table({"t": [*range(10), 10**9]}))
+    with pytest.warns(UserWarning, match=r"sl\.bounded\(delay, at_most_ahead=1000\)"):
+        op.push(pa.table({"t": [4, 5, 6, 7] * 5}))
+    sl.bounded(5, at_most_ahead=1000)
+
+
 def test_one_row_that_makes_the_next_push_late_is_told_once() -> None:
     times = NOW + np.arange(3000) * 10**9
     times[5] = Y2099
