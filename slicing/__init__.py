@@ -26,7 +26,17 @@ from slicing.aggregates.builtin import (
     sum,
     var,
 )
-from slicing.aggregates.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, sample, top_k
+from slicing.aggregates.holistic import (
+    bottom_k,
+    collect,
+    count_distinct,
+    heavy_hitters,
+    median,
+    mode,
+    quantile,
+    sample,
+    top_k,
+)
 from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
 from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate
@@ -116,6 +126,7 @@ __all__ = [
     "argmax",
     "argmin",
     "attach",
+    "bottom_k",
     "bounded",
     "by_hand",
     "calendar",

@@ -310,7 +310,11 @@ def spec(case: Case) -> sl.Spec:
             made = user_defined(a["which"], a["col"])
             return made if a.get("where") is None else made.where(a["where"])
         build = getattr(sl, a["fn"])
-        args = [a[name] for name in ("col", "q", "k", "return", "share", "error", "at_most") if a.get(name) is not None]
+        args = [
+            a[name]
+            for name in ("col", "q", "k", "return", "share", "error", "at_most", "keep")
+            if a.get(name) is not None
+        ]
         made = build(*args, **({"ddof": a["ddof"]} if "ddof" in a else {}))
         return made if a.get("where") is None else made.where(a["where"])
 
@@ -416,9 +420,9 @@ def answer_type(agg: Values, columns: dict[str, str]) -> pa.DataType:
         return {"polynomial": pa.int64(), "remainder": pa.int64(), "any odd": pa.bool_()}.get(
             agg["which"], pa.float64()
         )
-    if fn == "top_k" and agg.get("return") is not None:
+    if fn in ("top_k", "bottom_k") and agg.get("return") is not None:
         return pa.list_(answer_type({**agg, "fn": "argmax"}, columns))
-    if fn in ("collect", "top_k", "heavy_hitters"):
+    if fn in ("collect", "top_k", "bottom_k", "heavy_hitters"):
         return pa.list_(kind)
     if fn in ("var", "std", "geometric_mean", "median", "quantile", "approx_quantile"):
         return pa.float64()

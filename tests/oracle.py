@@ -446,16 +446,16 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
     if fn == "heavy_hitters":
         heavy = [found for found in tally(values) if found[1] / len(values) >= agg["share"]]
         return [value for value, count in sorted(heavy, key=lambda found: (-found[1], rank(found[0])))]
-    if fn == "top_k" and agg.get("return") is not None:
+    if fn in ("top_k", "bottom_k") and agg.get("return") is not None:
         numbers = sorted((row for row in rows if not same(row.values[column], nan)), key=lambda row: row.order)
-        numbers = sorted(numbers, key=lambda row: row.values[column], reverse=True)
+        numbers = sorted(numbers, key=lambda row: row.values[column], reverse=fn == "top_k")
         best = [*numbers, *(row for row in rows if same(row.values[column], nan))][: agg["k"]]
         if isinstance(agg["return"], str):
             return [row.values[agg["return"]] for row in best]
         return [{name: row.values[name] for name in agg["return"]} for row in best]
-    if fn == "top_k":
+    if fn in ("top_k", "bottom_k"):
         numbers = [value for value in values if not same(value, nan)]
-        return [*sorted(numbers, reverse=True), *(value for value in values if same(value, nan))][: agg["k"]]
+        return [*sorted(numbers, reverse=fn == "top_k"), *(value for value in values if same(value, nan))][: agg["k"]]
     if fn in ("argmin", "argmax"):
         best = extreme(values, pick)
         rows = [row for row in rows if same(row.values[column], best)]
@@ -486,7 +486,7 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
         "median": lambda: quantile(values, 0.5),
         "quantile": lambda: quantile(values, agg["q"]),
         "approx_quantile": lambda: quantile(values, agg["q"], agg["error"]),
-        "collect": lambda: values[: agg.get("at_most")],
+        "collect": lambda: values[-agg["at_most"] :] if agg.get("keep") == "last" else values[: agg.get("at_most")],
         "any": lambda: any(values),
         "all": lambda: all(values),
     }

@@ -277,7 +277,7 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
 
 def functions(type_name: str) -> list[str]:
     """The aggregates that a column of this type can have."""
-    common = ["count_distinct", "approx_count_distinct", "mode", "collect", "top_k", "heavy_hitters"]
+    common = ["count_distinct", "approx_count_distinct", "mode", "collect", "top_k", "bottom_k", "heavy_hitters"]
     common += ["count", "min", "max", "first", "last", "argmin", "argmax", "min_count", "max_count"]
     if type_name == "bool":
         return [*common, "sum", "any", "all", "median", "quantile", "approx_quantile"]
@@ -310,20 +310,20 @@ def aggregates(draw: DrawFn, kit: Kit, value_columns: dict[str, str]) -> Values:
         agg["return"] = draw(st.sampled_from(columns))
         if kit.nested and draw(st.integers(0, 2)) == 0:
             agg["return"] = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=3, unique=True))
-    if fn == "top_k" and kit.nested and draw(st.booleans()):
+    if fn in ("top_k", "bottom_k") and kit.nested and draw(st.booleans()):
         columns = st.sampled_from([*sorted(value_columns), "row"])
         agg["return"] = draw(columns | st.lists(columns, min_size=1, max_size=3, unique=True))
     if fn in ("var", "std") and draw(st.booleans()):
         agg["ddof"] = draw(st.sampled_from([0, 1, 2]))
     drawn = {
         "quantile": ("q", st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 0.99, 1.0])),
-        "top_k": ("k", st.sampled_from([1, 2, 3, 10])),
+        **dict.fromkeys(("top_k", "bottom_k"), ("k", st.sampled_from([1, 2, 3, 10]))),
         "heavy_hitters": ("share", st.sampled_from([0.01, 0.2, 0.25, 1 / 3, 0.5, 0.6, 1.0])),
     }
     if fn == "approx_quantile":
         agg |= {"q": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])), "error": draw(st.sampled_from([0.001, 0.01, 0.2]))}
     if fn == "collect" and draw(st.integers(0, 2)) == 0:
-        agg["at_most"] = draw(st.sampled_from([1, 2, 5]))
+        agg |= {"at_most": draw(st.sampled_from([1, 2, 5])), "keep": draw(st.sampled_from(["first", "last"]))}
     if fn in drawn:
         name, strategy = drawn[fn]
         agg[name] = draw(strategy)

@@ -43,6 +43,7 @@ OF = {  # of aggregates; the others take a column of numbers
     "quantile": '"value", 0.9',
     "approx_quantile": '"value", 0.9',
     "top_k": '"value", 2',
+    "bottom_k": '"value", 2',
     "sample": '"value", 2',
     "heavy_hitters": '"room", 0.5',
     "mode": '"room"',

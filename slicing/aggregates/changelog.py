@@ -61,7 +61,7 @@ class Side(str):
 
 def refusal(agg: Aggregate) -> str | None:
     """Why an aggregate cannot retract rows; None if it can."""
-    if agg.function in _BY_ORDER or (agg.function == "top_k" and agg.return_ is not None):
+    if agg.function in _BY_ORDER or (agg.function in ("top_k", "bottom_k") and agg.return_ is not None):
         return "it depends on the order of rows, and rows that are taken back have none"
     if agg.function in _SKETCHES:
         return "what it keeps is bounded, and nothing can be taken back from that"

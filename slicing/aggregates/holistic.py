@@ -25,13 +25,14 @@ from slicing.cells.list_kinds import (
     COUNTED,
     EARLIEST,
     Bounded,
+    Chosen,
     ListKind,
     best,
-    earliest,
-    first_rows_of,
+    bounded_rows_of,
     in_order,
     rows_of,
     sampled,
+    some_in_order,
 )
 from slicing.cells.lists import Lists, Picked, interleaved, owned
 from slicing.columns import values as v
@@ -143,20 +144,25 @@ def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggre
 
 
 def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
-    wanted = int(dict(agg.options)["k"])
+    """The largest values (``top_k``), or the least (``bottom_k``)."""
+    wanted, least = int(dict(agg.options)["k"]), agg.function == "bottom_k"
     if agg.return_ is not None:
-        return _top_rows(agg, wanted, types)
+        return _top_rows(agg, wanted, "low" if least else "high", types)
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
         windows = Picked.shared(b[0], Windows.of)
-        at, out = windows.largest(wanted, value.family == FLOAT)
+        if least:
+            at, out = windows.flipped().largest(wanted, False)  # NaN, the largest word, comes last
+            out = ~out
+        else:
+            at, out = windows.largest(wanted, value.family == FLOAT)
         return Lowered(windows.lists(at, out, value, pools.get(agg.value_column)), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)
 
 
-def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
-    """Other columns of the rows with the largest values."""
+def _top_rows(agg: Aggregate, wanted: int, form: str, types: Types) -> BoundAggregate:
+    """Other columns of the rows with the largest values, or the least: those whose words of this form are least."""
     assert agg.return_ is not None
     names = (agg.return_,) if isinstance(agg.return_, str) else agg.return_
     found = [ValueType.of(types[name], name) for name in names]
@@ -167,7 +173,7 @@ def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
         type = pa.struct([(name, value.type) for name, value in zip(names, found, strict=True)])
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        rows = first_rows_of(b[0], kind)
+        rows = bounded_rows_of(b[0], kind)
         arrays = []
         for at, (name, value) in enumerate(zip(names, found, strict=True)):
             words, null = rows.word(4 + 2 * at), rows.word(5 + 2 * at)
@@ -175,32 +181,27 @@ def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
         values = arrays[0] if isinstance(agg.return_, str) else pa.StructArray.from_arrays(arrays, fields=list(type))
         return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
 
-    return BoundAggregate((Lane(kind, (Feed(agg.value_column, "high"), *feeds), agg.flag),), pa.list_(type), lower)
-
-
-def _first_rows(agg: Aggregate, value: ValueType, kind: Bounded, feeds: tuple[Feed, ...]) -> BoundAggregate:
-    """The values of the first rows of each window in the order of ``kind``: the last word of each item."""
-
-    def lower(b: list[Block], pools: Pools) -> Lowered:
-        rows = first_rows_of(b[0], kind)
-        values = value.array(rows.word(kind.words - 1), None, pools.get(agg.value_column))
-        return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
-
-    return BoundAggregate((Lane(kind, feeds, agg.flag),), pa.list_(value.type), lower)
+    return BoundAggregate((Lane(kind, (Feed(agg.value_column, form), *feeds), agg.flag),), pa.list_(type), lower)
 
 
 def _sample(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
+    kind = sampled(int(dict(agg.options)["k"]))
+
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        rows = bounded_rows_of(b[0], kind)
+        values = value.array(rows.word(kind.words - 1), None, pools.get(agg.value_column))
+        return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
+
     feeds = Feed(agg.value_column, "mix:"), Feed(agg.value_column, "word")
-    return _first_rows(agg, value, sampled(int(dict(agg.options)["k"])), feeds)
+    return BoundAggregate((Lane(kind, feeds, agg.flag),), pa.list_(value.type), lower)
 
 
 def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
-    most = dict(agg.options).get("at_most")
-    if most is not None:
-        return _first_rows(agg, value, earliest(most), (Feed(agg.value_column, "word"),))
-    kind, is_float = in_order(1), value.type == pa.float64()
+    options, is_float = dict(agg.options), value.type == pa.float64()
+    most = options.get("at_most")
+    kind = in_order(1) if most is None else some_in_order(most, options.get("keep") == "last")
 
-    def given(rows: Lists) -> Ints:
+    def given(rows: Lists | Chosen) -> Ints:
         """The values as words. Floats are converted here, once for each row, however many windows have it."""
         words = rows.word(3)
         words = v.word_floats(words).view(np.int64) if is_float else words.view()
@@ -210,7 +211,7 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
         picked = Picked.of(b[0])
         lists = picked.lists.whole()
-        first, last = lists.at[picked.first], lists.at[picked.last]
+        first, last = kind.within(lists.at[picked.first], lists.at[picked.last])
         starts = np.append(0, np.cumsum(last - first))
         check_room(starts)
         tangled, all_rows = interleaved(picked), given(lists)
@@ -221,7 +222,8 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
             words = np.empty(starts[-1], np.int64)
             copied(all_rows, first[~tangled], last[~tangled], starts[:-1][~tangled], words)
             if tangled.any():
-                rows = rows_of(picked[tangled], kind)
+                some = picked[tangled]
+                rows = bounded_rows_of(some, kind) if isinstance(kind, Bounded) else rows_of(some, kind)
                 copied(given(rows), rows.at[:-1], rows.at[1:], starts[:-1][tangled], words)
         pool = pools.get(agg.value_column)
         values = array_of(words.view(np.float64)) if is_float else value.array(words, None, pool)
@@ -237,6 +239,7 @@ define("count_distinct", _ANY, _count_distinct)
 define("mode", _ANY, _mode)
 define("collect", (*_ANY, NESTED), _collect)
 define("top_k", _ANY, _top_k)
+define("bottom_k", _ANY, _top_k)
 define("heavy_hitters", _ANY, _heavy_hitters)
 define("sample", _ANY, _sample)
 
@@ -325,7 +328,7 @@ def mode(column: str) -> Aggregate:
 
 
 @says_arguments
-def collect(column: str, at_most: int | None = None) -> Aggregate:
+def collect(column: str, at_most: int | None = None, keep: str = "first") -> Aggregate:
     """The values as a list, by (time, sequence, arrival), without nulls; null if there are none.
 
     Parameters
@@ -333,15 +336,28 @@ def collect(column: str, at_most: int | None = None) -> Aggregate:
     column
         The column, or an expression; nulls are left out.
     at_most
-        Keep only the first ``at_most`` values of each window (and of each slice), which limits the state.
+        Keep only so many values of each window (and of each slice), which limits the state.
+    keep
+        Which values to keep: the ``"first"`` or the ``"last"``. Both are listed in order.
 
     Examples
     --------
     >>> rows = pa.table({"t": [1, 2, 12], "v": [2, 4, 3]})
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.collect("v")}))["x"].to_pylist()
     [[2, 4], [3]]
+    >>> last = {"x": sl.collect("v", at_most=2, keep="last")}
+    >>> sl.aggregate(rows, sl.Spec("t", {"all": sl.whole()}, last))["x"].to_pylist()
+    [[4, 3]]
     """
-    options = () if at_most is None else (("at_most", _positive(at_most, "collect's at_most")),)
+    if keep not in ("first", "last"):
+        raise ValueError(f"collect's keep must be 'first' or 'last'; got {keep!r}")
+    options: tuple[tuple[str, object], ...] = ()
+    if at_most is not None:
+        options = (("at_most", _positive(at_most, "collect's at_most")),)
+    if keep == "last":
+        if at_most is None:
+            raise ValueError("collect's keep='last' needs at_most=, the number of values; without it all are kept")
+        options = (*options, ("keep", keep))
     return Aggregate("collect", column_named(column, "collect's column"), options=options)
 
 
@@ -394,9 +410,39 @@ def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Ag
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.top_k("v", 2)}))["x"].to_pylist()
     [[4, 2], [3]]
     """
-    k = _positive(k, "top_k's k")
-    returned = None if return_ is None else columns_of(return_, "top_k's return_")
-    return Aggregate("top_k", column_named(column, "top_k's column"), returned, options=(("k", k),))
+    return _of_rank("top_k", column, k, return_)
+
+
+@says_arguments
+def bottom_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Aggregate:
+    """The ``k`` least values as a list, in ascending order; all values if there are fewer.
+
+    A value that occurs several times is listed several times. NaN comes last: as in ``min``, it counts only if there
+    are too few other values. With ``return_`` the list has that column of these rows instead, or structs of several
+    columns; of rows with equal values the earliest comes first.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+    k
+        The most values in a list.
+    return_
+        A column to return instead of the values, or a list of columns: they are returned as structs.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [4, 2, 3]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.bottom_k("v", 2)}))["x"].to_pylist()
+    [[2, 4], [3]]
+    """
+    return _of_rank("bottom_k", column, k, return_)
+
+
+def _of_rank(function: str, column: str, k: int, return_: str | Sequence[str] | None) -> Aggregate:
+    k = _positive(k, f"{function}'s k")
+    returned = None if return_ is None else columns_of(return_, f"{function}'s return_")
+    return Aggregate(function, column_named(column, f"{function}'s column"), returned, options=(("k", k),))
 
 
 @says_arguments

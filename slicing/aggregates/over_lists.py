@@ -210,6 +210,15 @@ class Windows(_Filled):
         marked.largest_ranked(*ends, rank, self.before, np.int64(wanted), np.int64(nan), *counts, at, out)
         return at, values[out[: at[-1]]]
 
+    def flipped(self) -> Windows:
+        """The same windows with each value's complement: the largest are the least of these windows."""
+        other = copy.copy(self)
+        other.value = read_only(~self.value[::-1])
+        other.at, other.before = (some[-1] - some[::-1] for some in (self.at, self.before))
+        cells = self.at.size - 1
+        other.first, other.last, other._ranks = cells - self.last, cells - self.first, []
+        return other
+
     def distinct(self) -> Ints:
         """How many different values each window has."""
         out = self.at[self.last] - self.at[self.first]  # all values of a slice differ
@@ -259,6 +268,12 @@ class Selecting(_Filled):
         if has_nan:
             out[out == v.SIGN_BIT] = v.TOP
         return at, out
+
+    def flipped(self) -> Selecting:
+        """As :meth:`Windows.flipped`."""
+        other = copy.copy(self)
+        other.value = read_only(~self.value)
+        return other
 
     def distinct(self) -> Ints:
         """As :meth:`Windows.distinct`."""

@@ -167,10 +167,9 @@ def _at_most(window: Sliding) -> bool:
 
 def _again(name: str, agg: Formula) -> Aggregate:
     if isinstance(agg, Aggregate) and agg.function in _AGAIN and agg.options:
-        given = " and ".join(option for option, _ in agg.options)
         raise ValueError(
-            f"aggs[{name!r}] is {agg!r}, whose {given} bounds each part, not the whole: a rollup takes {agg.function} "
-            "without it"
+            f"aggs[{name!r}] is {agg!r}, whose {agg.options[0][0]} bounds each part, not the whole: a rollup takes "
+            f"{agg.function} without it"
         )
     if not isinstance(agg, Aggregate) or agg.function not in _AGAIN:
         raise ValueError(

@@ -78,7 +78,7 @@ def check_ties(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> None:
         if not isinstance(agg, Aggregate):  # arithmetic returns neither
             continue
         type = aggs[name].type.value_type if agg.function == "collect" else aggs[name].type
-        several = isinstance(agg.return_, tuple) or (agg.function == "top_k" and agg.return_ is not None)
+        several = isinstance(agg.return_, tuple) or (agg.function in ("top_k", "bottom_k") and agg.return_ is not None)
         if several or (agg.function in _BY_ORDER and pa.types.is_nested(type)):
             what = "other columns of rows" if several else "structs or lists"
             raise ValueError(
@@ -90,7 +90,7 @@ def check_ties(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> None:
 _BY_ORDER = ("first", "last", "argmin", "argmax", "collect")
 
 
-_COMPARED = frozenset({"min", "max", "min_count", "max_count", "argmin", "argmax", "top_k"})
+_COMPARED = frozenset({"min", "max", "min_count", "max_count", "argmin", "argmax", "top_k", "bottom_k"})
 
 
 def warn_of_categories(spec: Spec, types: Mapping[str, pa.DataType]) -> None:

@@ -15,6 +15,8 @@ _OURS = {
     "argmax": "max_by arg_max idxmax",
     "argmin": "min_by arg_min idxmin",
     "collect": "collect_list array_agg list implode",
+    "top_k": "nlargest largest top",
+    "bottom_k": "nsmallest smallest bottom",
     "sliding": "hop hopping slide window",
     "tumbling": "tumble group_by_dynamic resample time_bucket",
     "session": "session_window sessions",
@@ -34,7 +36,8 @@ _BUILT = {  # what several functions make together
     "ffill forward_fill fill_forward": "sl.last(column) in sl.rows(2**40, every=1), by sl.attach with min_rows=1",
     "vwap weighted_mean wavg": "sl.sum(sl.col('price') * sl.col('size')) / sl.sum('size')",
     "ohlc candles": "sl.first, sl.max, sl.min and sl.last of the price, one aggregate each",
-    "bottom_k bottom smallest nsmallest": "sl.top_k(sl.col('x') * -1, k), whose values are negative",
+    "head": "sl.collect(column, at_most=n)",
+    "tail": "sl.collect(column, at_most=n, keep='last')",
     "corr cov covar covariance correlation": "sl.mean(sl.col('x') * sl.col('y')) - sl.mean('x') * sl.mean('y') is the "
     "covariance",
     "ewm_mean ewm ema ewma": "a sl.udaf that keeps a weight and a sum",

@@ -83,9 +83,9 @@ def test_counted_values_of_large_windows(how: str) -> None:
     values, cells = rng.zipf(1.3, 9_000) % 500, rng.integers(0, 60, 9_000)
     picked = Picked(lists(values, cells, 60), *ranges(rng, 60, how))
     types = {"v": pa.int64()}
-    distinct, heavy, top = (
+    distinct, heavy, top, least = (
         agg.bind(types).lower([picked], {}).array.to_pylist()
-        for agg in (sl.count_distinct("v"), sl.heavy_hitters("v", 0.05), sl.top_k("v", 7))
+        for agg in (sl.count_distinct("v"), sl.heavy_hitters("v", 0.05), sl.top_k("v", 7), sl.bottom_k("v", 7))
     )
     for j, (a, b) in enumerate(zip(picked.first, picked.last, strict=True)):
         inside = values[(cells >= a) & (cells < b)].tolist()
@@ -94,6 +94,7 @@ def test_counted_values_of_large_windows(how: str) -> None:
         expected = [v for v, c in sorted(counts.items(), key=lambda vc: (-vc[1], vc[0])) if c / len(inside) >= 0.05]
         assert heavy[j] == (expected if inside else None)
         assert top[j] == (sorted(inside, reverse=True)[:7] if inside else None)
+        assert least[j] == (sorted(inside)[:7] if inside else None)
 
 
 def test_pivots_are_drawn_anew_where_the_values_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +218,8 @@ def test_a_median_of_strings_is_refused() -> None:
 
 
 def test_they_print_as_the_code_that_builds_them() -> None:
-    for agg in (sl.quantile("v", 0.9), sl.top_k("v", 3).where("f"), sl.heavy_hitters("v", 0.25), sl.median("v")):
+    ends = sl.bottom_k("v", 3, "w"), sl.collect("v", 2), sl.collect("v", at_most=2, keep="last").where("f")
+    for agg in (sl.quantile("v", 0.9), sl.top_k("v", 3).where("f"), sl.heavy_hitters("v", 0.25), sl.median("v"), *ends):
         assert eval(repr(agg), {"sl": sl}) == agg
 
 
@@ -312,6 +314,7 @@ def test_values_near_each_other_are_counted_cell_by_cell(low: int, order: str) -
     v = low + (t // 7 + rng.integers(0, 4, n)) % 9  # each window has other values
     rows = pa.table({"t": t, "k": k, "v": pa.array(v, mask=rng.random(n) < 0.1)})
     aggs = {"d": sl.count_distinct("v"), "top": sl.top_k("v", 3), "low": sl.quantile("v", 0)}
+    aggs |= {"least": sl.bottom_k("v", 3)}
     for by, more in itertools.product(([], ["k"]), ({}, {"m": sl.mode("v")})):  # with a mode, all read what it keeps
         found = sl.aggregate(rows, sl.Spec("t", {"w": sl.tumbling(7)}, aggs | more, by=by)).to_pylist()
         assert len(found) == 9 * (3 if by else 1)
@@ -321,7 +324,7 @@ def test_values_near_each_other_are_counted_cell_by_cell(low: int, order: str) -
             kept = [x for x in rows.filter(pa.array(inside)).sort_by("t")["v"].to_pylist() if x is not None]
             counts = Counter(kept)
             assert (row["d"], row["low"]) == (len(counts), float(min(kept)))
-            assert row["top"] == sorted(kept, reverse=True)[:3]
+            assert (row["top"], row["least"]) == (sorted(kept, reverse=True)[:3], sorted(kept)[:3])
             assert not more or counts[row["m"]] == max(counts.values())
 
 
@@ -337,11 +340,14 @@ def test_quantiles_of_windows_of_many_slices(window: sl.Window, visits: int, mon
     values[1700] = float("nan")
     table = pa.table({"t": times, "k": rng.integers(0, 2, 2500), "v": pa.array(values, pa.float64())})
     aggs = {"q": sl.quantile("v", 0.9), "m": sl.median("v"), "top": sl.top_k("v", 3), "all": sl.collect("v")}
+    aggs |= {"least": sl.bottom_k("v", 3)}
     rows = sl.aggregate(table, sl.Spec("t", {"w": window}, aggs, by="k")).to_pylist()
     assert len(rows) > 1000
     for row in rows:
         largest = sorted(row["all"] or [], key=lambda value: (value == value, value), reverse=True)[:3]
         assert np.array_equal(row["top"] or [], largest, equal_nan=True)
+        least = sorted(row["all"] or [], key=lambda value: (value != value, value))[:3]
+        assert np.array_equal(row["least"] or [], least, equal_nan=True)
         for name, share in (("q", 0.9), ("m", 0.5)):
             found = row[name]
             if row["all"]:
@@ -362,14 +368,18 @@ def test_first_rows_of_windows_that_overlap(window: sl.Window, shared: int, monk
     aggs = {
         "all": sl.collect("n").where(sl.col("v") >= 0),
         "few": sl.collect("v", at_most=3),
+        "latest": sl.collect("v", at_most=3, keep="last"),
         "top": sl.top_k("v", 4, return_="n"),
+        "least": sl.bottom_k("v", 4, return_="n"),
         "some": sl.sample("n", 5),
     }
     numbers, chosen = table["v"].to_pylist(), {}
     for row in sl.aggregate(table, sl.Spec("t", {"w": window}, aggs, by="k")).to_pylist():
         inside = row["all"] or []
         assert (row["few"] or []) == [numbers[n] for n in inside][:3]
+        assert (row["latest"] or []) == [numbers[n] for n in inside][-3:]
         assert (row["top"] or []) == sorted(inside, key=lambda n: (-numbers[n], n))[:4]
+        assert (row["least"] or []) == sorted(inside, key=lambda n: (numbers[n], n))[:4]
         assert len(row["some"]) >= min(len(inside), 5)
         chosen[row["k"], row["window_start"], row["window_end"]] = row["some"]
     monkeypatch.setattr(of_kinds, "SHARED", 10**9 - shared)
@@ -417,7 +427,9 @@ def test_cells_that_are_windows_are_answered_as_from_one_table(
         "mode": sl.mode("s"),
         "all": sl.collect("v"),
         "few": sl.collect("s", at_most=2),
+        "latest": sl.collect("s", at_most=2, keep="last"),
         "top": sl.top_k("v", 2),
+        "least": sl.bottom_k("v", 2),
         "best": sl.top_k("v", 2, return_="s"),
         "heavy": sl.heavy_hitters("s", 0.4),
         "sample": sl.sample("v", 2),

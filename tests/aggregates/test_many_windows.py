@@ -8,7 +8,7 @@ import pytest
 
 import slicing as sl
 from slicing.aggregates.over_lists import _largest_within
-from slicing.cells.list_kinds import Bounded, earliest, first_rows_of, rows_of
+from slicing.cells.list_kinds import Bounded, bounded_rows_of, rows_of, some_in_order
 from slicing.cells.lists import Lists, Picked
 from slicing.kernels import sketch
 from slicing.kernels.lists import KEEP
@@ -41,8 +41,11 @@ def lists(sizes: np.ndarray, items: np.ndarray) -> Lists:
 
 @pytest.mark.parametrize("kind", SPANS)
 @pytest.mark.parametrize("most", [1, 4, 100, 2**61])
-def test_the_first_items_of_any_windows(kind: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells of some items or none; equal items keep the order of their cells."""
+@pytest.mark.parametrize("keeps_last", [False, True])
+def test_the_first_items_of_any_windows(
+    kind: str, most: int, keeps_last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cells of some items or none; equal items keep the order of their cells. Likewise the last items."""
     monkeypatch.setattr("slicing.cells.list_kinds.SHARED", 0)
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -52,16 +55,17 @@ def test_the_first_items_of_any_windows(kind: str, most: int, monkeypatch: pytes
         items = items[np.lexsort((*items.T[3::-1], cells))]
         items[:, 4] = np.arange(len(items))
         picked = Picked(lists(sizes, items), *spans(kind, 200, rng))
-        of = Bounded("rows", 5, 4, KEEP, most=most)
-        found, expected = first_rows_of(picked, of), of.cut(rows_of(picked, of))
+        of = Bounded("rows", 5, 4, KEEP, most=most, keeps_last=keeps_last)
+        found, expected = bounded_rows_of(picked, of), of.cut(rows_of(picked, of))
         assert np.array_equal(found.at, expected.at)
         for word in range(5):
             assert np.array_equal(found.word(word), expected.word(word))
 
 
-def test_the_first_items_of_windows_without_items() -> None:
+@pytest.mark.parametrize("keeps_last", [False, True])
+def test_the_first_items_of_windows_without_items(keeps_last: bool) -> None:
     empty = Picked(lists(np.zeros(9, np.int64), np.empty((0, 4), np.int64)), np.zeros(99, np.int64), np.full(99, 9))
-    found = first_rows_of(empty, earliest(3))
+    found = bounded_rows_of(empty, some_in_order(3, keeps_last))
     assert found.at.tolist() == [0] * 100
     assert found.word(3).size == 0
 
@@ -115,6 +119,7 @@ def test_many_windows_of_very_many_rows(window: str) -> None:
     aggs = {
         "sample": sl.sample("v", 4),
         "first": sl.collect("v", at_most=3),
+        "last": sl.collect("v", at_most=3, keep="last"),
         "top": sl.top_k("x", 2, return_="v"),
         **sketches,
     }
@@ -128,6 +133,7 @@ def test_many_windows_of_very_many_rows(window: str) -> None:
         a, b = max(a, 0), min(b, n)
         assert row["sample"] == v[a + np.argsort(hashed[a:b])[:4]].tolist()
         assert row["first"] == v[a:b][:3].tolist()
+        assert row["last"] == v[a:b][-3:].tolist()
         assert row["top"] == v[a + np.argsort(-x[a:b])[:2]].tolist()
         (alone,) = sl.aggregate(table[a:b], sl.Spec("t", {"w": sl.whole()}, sketches)).to_pylist()
         assert {name: row[name] for name in sketches} == {name: alone[name] for name in sketches}

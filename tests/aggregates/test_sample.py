@@ -9,7 +9,12 @@ import pytest
 import slicing as sl
 
 WORD = (1 << 64) - 1
-AGGS = {"some": sl.sample("v", 5), "texts": sl.sample("s", 5), "first": sl.collect("s", at_most=4)}
+AGGS = {
+    "some": sl.sample("v", 5),
+    "texts": sl.sample("s", 5),
+    "first": sl.collect("s", 4),
+    "last": sl.collect("s", 4, "last"),
+}
 
 
 def mixed(hashed: int, word: int) -> int:
@@ -51,6 +56,7 @@ def test_a_sample_is_the_values_of_least_hash(since: int) -> None:
         assert window["some"] == [row["v"] for row in by_hash[:5]]
         ordered = sorted(inside, key=lambda row: (row["t"], row["q"]))
         assert window["first"] == [row["s"] for row in ordered[:4]]
+        assert window["last"] == [row["s"] for row in ordered[-4:]]
         assert set(window["texts"]) <= {row["s"] for row in inside}
     assert len(found) > 40
 
@@ -91,6 +97,10 @@ def test_wrong_bounds_are_refused_and_they_print_as_the_code_that_builds_them() 
         sl.sample("v", 0)
     with pytest.raises(ValueError, match=r"collect's at_most must be a whole number of at least 1; got True"):
         sl.collect("v", at_most=True)
+    with pytest.raises(ValueError, match=r"collect's keep must be 'first' or 'last'; got 'end'"):
+        sl.collect("v", at_most=1, keep="end")
+    with pytest.raises(ValueError, match=r"collect's keep='last' needs at_most=, the number of values"):
+        sl.collect("v", keep="last")
     for agg in (sl.sample("v", 3), sl.collect("v", at_most=3), sl.sample(sl.col("v") * 2, 3)):
         assert eval(repr(agg), {"sl": sl}) == agg
     kept = sl.explain(sl.Spec("t", {"w": sl.tumbling(1)}, {"s": sl.sample("v", 3)}))["bytes per live key"]

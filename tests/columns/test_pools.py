@@ -51,6 +51,7 @@ TOLD_APART = {
     "often": sl.mode("s"),
     "all": sl.collect("s"),
     "few": sl.collect("s", at_most=2),
+    "latest": sl.collect("s", at_most=2, keep="last"),
     "heavy": sl.heavy_hitters("s", 0.05),
     "most": sl.argmax("v", "s"),
     "best": sl.top_k("v", 3, return_="s"),
@@ -67,7 +68,7 @@ def plain(table: pa.Table) -> list[dict]:
         return value.decode() if isinstance(value, bytes) else f"{value:05}" if isinstance(value, int) else value
 
     rows = table.sort_by([(name, "ascending") for name in ("window", "k", "window_start")]).to_pylist()
-    texts = ("first", "last", "often", "all", "few", "heavy", "most", "best")
+    texts = ("first", "last", "often", "all", "few", "latest", "heavy", "most", "best")
     return [{n: text(v) if n in texts else v for n, v in row.items()} for row in rows]
 
 

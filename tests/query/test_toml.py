@@ -65,6 +65,8 @@ EXAMPLES = {
             "q": sl.quantile("x", 0.1 + 0.2),
             "sketch": sl.approx_quantile("x", 0.99, error=0.001),
             "top": sl.top_k("x", 3, return_="y"),
+            "least": sl.bottom_k("x", 3),
+            "latest": sl.collect("x", 3, "last"),
             "heavy": sl.heavy_hitters("x", 0.25),
             "some": sl.sample("x", 5),
             "share": (1 - sl.sum("a") / sl.sum("b")) * -1e300 - (sl.count() - 2**62),

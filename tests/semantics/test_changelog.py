@@ -28,9 +28,21 @@ FUNCTIONS = {
     "f": ["sum", "mean", "product", "geometric_mean", "var", "std", "median", "quantile"],
     "wide": ["sum", "mean", "var"], "s": [], "b": ["any", "all", "sum"], "span": ["sum", "mean"], "x": ["sum", "mean"],
 }  # fmt: skip
-COMMON = ["count", "min", "max", "min_count", "max_count", "mode", "count_distinct", "top_k", "heavy_hitters"]
+COMMON = [
+    "count",
+    "min",
+    "max",
+    "min_count",
+    "max_count",
+    "mode",
+    "count_distinct",
+    "heavy_hitters",
+    "top_k",
+    "bottom_k",
+]
 ARGUMENTS: dict[str, Values] = {
-    "quantile": {"q": 0.9}, "top_k": {"k": 3}, "heavy_hitters": {"share": 0.25}, "var": {"ddof": 1}, "std": {"ddof": 0},
+    "quantile": {"q": 0.9}, "top_k": {"k": 3}, "bottom_k": {"k": 2}, "heavy_hitters": {"share": 0.25},
+    "var": {"ddof": 1}, "std": {"ddof": 0},
 }  # fmt: skip
 SIGNS: list[tuple[list, list]] = [(["+"], ["-"]), (["+", "+I", "+U"], ["-", "-U", "-D"]), ([1], [-1])]
 WINDOWS: dict[str, Values] = {
@@ -552,7 +564,14 @@ def test_other_signs_are_refused(column: pa.Array, error: type[Exception], what:
 
 
 def test_what_rows_cannot_be_taken_back_from_is_refused_when_it_is_asked() -> None:
-    for agg in (sl.first("v"), sl.m4("v"), sl.argmax("v", "t"), sl.collect("v"), sl.top_k("v", 2, return_="t")):
+    for agg in (
+        sl.first("v"),
+        sl.m4("v"),
+        sl.argmax("v", "t"),
+        sl.collect("v"),
+        sl.top_k("v", 2, return_="t"),
+        sl.bottom_k("v", 2, return_="t"),
+    ):
         with pytest.raises(ValueError, match="cannot be used with op='op': it depends on the order of rows"):
             ask({"x": agg})
     for agg in (sl.approx_quantile("v", 0.5), sl.approx_count_distinct("v"), sl.sample("v", 3)):
