@@ -85,7 +85,7 @@ def test_texts_that_are_told_apart_are_answered_as_numbers(type: pa.DataType, wi
     lateness = 10 if "r" not in windows else 0
     spec = sl.Spec("t", windows, TOLD_APART, by="k", watermark=sl.bounded(5), allowed_lateness=lateness, emit="updates")
     operators, found = [sl.Operator(spec), sl.Operator(spec)], ([], [])
-    for push in range(60):
+    for push in range(40):
         times = sorted(chance.randint(10 * push - 15, 10 * push + 9) + start for _ in range(120))
         numbers = [chance.choice([None, chance.randint(0, 9), chance.randint(0, 99_999)]) for _ in times]
         texts = [None if n is None else f"{n:05}" for n in numbers]

@@ -423,7 +423,7 @@ class Chaos:
     ) -> None:
         self.base, self.sink, self.chance, self.query = base, sink, chance, query
         self.classes = classes  # an archive of those that a JVM begins with; it goes without where there is none
-        self.master = f"local-cluster[{executors},{2 // executors},512]" if executors else "local[2]"
+        self.master = f"local-cluster[{executors},{2 // executors},512]" if executors else "local[2, 1000]"
         self.state: Any = OnStore() if state == "s3" else OnDisk(base / "state")
         self.edition = 0  # versions of it that there were
         self.done: Counter[str] = Counter()
