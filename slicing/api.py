@@ -120,7 +120,7 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
     if is_held(data):
         held = list(found)
         operator, found = counting_by_time(operator, held), iter(held)
-        policy = operator._policy = operator._policy.with_arguments(lent=True)
+        policy = operator._policy = operator._policy.with_arguments(lent=True, listed=_few(operator, held))
         if len(held) == 1 and len(held[0]) <= policy.gathered_rows:  # nothing comes that a head would wait for
             operator._policy = policy.with_arguments(head_rows=0)
         few = any(len(batch) < policy.gathered_rows for batch in held[:-1])
@@ -143,6 +143,13 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
     if closed:
         windows = unified(pa.concat_tables([*closed, windows]))
     return windows
+
+
+def _few(operator: Operator, held: list[pa.RecordBatch]) -> bool:
+    """Whether so few rows, and bytes of the columns that are read of them, come that equal texts may be kept twice."""
+    policy, names = operator._policy, operator.spec.columns()
+    size = sum(batch.column(at).nbytes for batch in held for at in map(batch.schema.get_field_index, names) if at >= 0)
+    return sum(map(len, held)) <= policy.listed_rows and size <= policy.listed_bytes
 
 
 def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | None:

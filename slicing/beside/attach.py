@@ -31,6 +31,7 @@ from slicing.windows.rows.last_rows import LastRows
 from slicing.windows.rows.marked import Frame, Punctuation
 from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
+from slicing.windows.rows.users import ContextAwareWindow
 
 
 @says_arguments
@@ -95,6 +96,11 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
             f"op={spec.op!r}: attach to the rows that are left"
         )
     for name, window in spec.windows.items():
+        if isinstance(window, ContextAwareWindow):
+            raise ValueError(
+                f"windows[{name!r}]: attach does not know which rows {window!r} puts into a window, as its edges depend "
+                f"on rows; {INSTEAD}"
+            )
         _check_window(name, window)
     if min_rows is not None:
         spec = up_to(spec, min_rows)

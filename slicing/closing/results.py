@@ -256,7 +256,7 @@ def _overflown(plan: Plan, answers: Answers, name: str, found: Lowered, array: p
         end = plan.measure.value(int(answers.end[row]))
         at = row if answers.shows is None else int(answers.shows[row])
         read = [column for part in plan.spec.aggs[name].parts() for column in part.columns() if type(column) is str]
-        floats = f", or floats, such as sl.col({read[0]!r}).cast('float64')" if read else ", or floats"
+        floats = f", or floats, such as sl.col({read[0]!r}).cast('float64', safe=False)" if read else ", or floats"
         if pa.types.is_duration(array.type):
             floats = ""
         raise OverflowError(

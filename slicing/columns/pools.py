@@ -109,7 +109,7 @@ def ranks(arrays: list[pa.Array], pool: Pool, used: Ints) -> tuple[list[Ints], p
     """
     pool = whole(pool)
     if pa.types.is_nested(pool.type):
-        return _places(arrays, pool, used)
+        return listed(arrays, pool, used)
     coded = list(map(encoded, arrays))
     fresh = [e.dictionary if e.dictionary.type == pool.type else e.dictionary.cast(pool.type) for e in coded]
     if used.size == len(pool) <= FEW_SORTED:
@@ -200,8 +200,8 @@ def _placed(column: pa.DictionaryArray, at: Ints) -> Ints:
     return found
 
 
-def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:
-    """``ranks`` for structs and lists: each value gets its own place."""
+def listed(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:
+    """As :func:`ranks`, but each row's value gets a place of its own: nothing compares the values."""
     parts = [pool if used.size == len(pool) else pool.take(array_of(used))]
     moved = np.full(len(pool), -1, np.int64)
     moved[used] = np.arange(used.size)
@@ -219,12 +219,23 @@ def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[In
 
 def encoded(column: pa.Array) -> pa.DictionaryArray:
     """The column as a dictionary of its values, one of which may be null. A million texts, 300 of which differ, 20 -> 9
-    ms; 300,000 of which differ 176 -> 48."""
+    ms; 300,000 of which differ 176 -> 48. A million decimals 180 -> 40 ms."""
     if pa.types.is_dictionary(column.type):
         return column
+    if pa.types.is_decimal128(column.type) and len(column) > FEW_TEXTS:
+        return _sorted_values(column)
     if not has_offsets(column.type) or len(column) <= FEW_TEXTS:
         return column.dictionary_encode()
     table = KeyTable([column.type])
     codes = table.encode_values([column])
     (values,) = table.values(np.arange(len(table)))
     return pa.DictionaryArray.from_arrays(array_of(codes), values)
+
+
+def _sorted_values(column: pa.Array) -> pa.DictionaryArray:
+    """The column as a dictionary of its values, ascending."""
+    values, null = column.drop_null(), ~present(column) if column.null_count else None
+    order, new = in_order(values)
+    number, place = np.cumsum(new) - 1, np.zeros(len(column), np.int64)
+    place[order if null is None else np.flatnonzero(~null)[order]] = number
+    return pa.DictionaryArray.from_arrays(array_of(place, null), values.take(array_of(order[new])))

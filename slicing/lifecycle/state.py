@@ -85,7 +85,8 @@ class State:
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> State:
         plan = Plan.of(spec, schema, arrival, policy)
-        pools = {n: plan.partials.pool(n, pa.nulls(0, storable(decoded(plan.types[n])))) for n in plan.ranked}
+        none = {n: pa.nulls(0, storable(decoded(plan.types[n]))) for n in plan.ranked}
+        pools = {n: values if n in plan.listed else plan.partials.pool(n, values) for n, values in none.items()}
         keys = plan.alike("keys", lambda: KeyTable(plan.key_types)).begun() if spec.by else None
         return State(plan, store_for(plan), KeyRows(plan), keys, pools=pools)
 

@@ -28,6 +28,7 @@ from slicing.query.type_checks import check_ties, warn_of_categories
 from slicing.system.arrays import Array
 from slicing.system.lazy import lazy
 
+PICK = ("argmax", "argmin", "bottom_k", "collect", "count", "first", "last", "sample", "top_k")
 # kinds whose kernels take runs of rows
 TELL_APART = ("collect", "count", "count_distinct", "first", "heavy_hitters", "last", "mode", "sample")
 _PLAIN = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
@@ -77,6 +78,18 @@ class Partials:
             if feed.form in RANK_FORMS
         }
         return frozenset(n for n in self.ranked if n not in by_order and has_offsets(self.value_types[n].type))
+
+    @lazy
+    def only_picked(self) -> frozenset[str]:
+        """Those of these columns whose values aggregates pick from rows, so that equal ones need not be known."""
+        compared = {
+            feed.column
+            for name, agg in self.aggs.items()
+            if any(part.function not in PICK for part in self._spec.aggs[name].parts())
+            for lane in agg.lanes
+            for feed in lane.feeds
+        }
+        return self.placed - compared
 
     @lazy
     def extreme_texts(self) -> Mapping[str, tuple[bool, bool]]:

@@ -233,6 +233,14 @@ class Plan(Routes):
             columns[side] = mask if side.flag is None else pc.and_(mask, columns[side.flag])
         return columns
 
+    @property
+    def listed(self) -> frozenset[str]:
+        """The columns of text of which each row's value has a place of its own (``pools.listed``)."""
+        if not self.policy.listed:
+            return frozenset()
+        types = self.types
+        return frozenset(name for name in self.partials.only_picked if not pa.types.is_dictionary(types[name]))
+
     def once(self, name: str, make: Callable[[], Made]) -> Made:
         """A value that is the same for every push of this plan; made at the first call."""
         if name not in self.memo:

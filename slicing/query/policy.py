@@ -25,6 +25,7 @@ class Policy:
     max_bytes: int | None = None  # None: no limit
     on_full: str = "error"  # beyond max_bytes: the push is refused, or "late": its rows are late
     lent: bool = False  # nobody writes into the memory of rows before all results are made
+    listed: bool = False  # texts that are only picked from rows have a place for each row: no more than a few come
     ranks: bool = True  # False: nobody reads the ranks of `rows` windows, which may be null
     starts: bool = True  # False: nobody reads where windows start (attach does not), which may be where they end
     accounts: bool = True  # outputs have stats and held counts; False: only windows are wanted
@@ -113,6 +114,8 @@ class Policy:
     # all of the data at once
     push_rows: int = 1 << 19  # rows pushed at a time if windows are emitted on the way
     period_rows: int = 1 << 19  # rows of a thread that answers a period of its own, at least
+    listed_rows: int = 1 << 23  # with more rows, or bytes of what is read of them, equal texts are kept once
+    listed_bytes: int = 1 << 28
     gathered_rows: int = 1 << 15  # rows of small batches in a push: by 256 rows 7 to 16 times as fast, by 2048 2.4 to 4
 
     def __hash__(self) -> int:

@@ -16,7 +16,7 @@ from slicing.closing.fits import check_fits, check_full
 from slicing.columns.bits import present
 from slicing.columns.casts import plain
 from slicing.columns.extreme_texts import with_extremes
-from slicing.columns.pools import Placed, ranks
+from slicing.columns.pools import Placed, listed, ranks
 from slicing.columns.taking import taken
 from slicing.columns.values import NOWHERE
 from slicing.lifecycle.state import State
@@ -149,9 +149,10 @@ def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[st
 def _ranks(state: State, name: str, column: pa.Array) -> Ints:
     """The ranks of a column's values among all known values. In a sorted pool, new values shift the ranks of values
     that sort after them."""
-    if name in state.plan.partials.placed:
+    add = listed if name in state.plan.listed else ranks
+    if add is ranks and name in state.plan.partials.placed:
         return _places(state, name, column)
-    (ranked,), pool, moved = ranks([column], state.pools[name], state.ranks_kept(name))
+    (ranked,), pool, moved = add([column], state.pools[name], state.ranks_kept(name))
     if not np.array_equal(moved, np.arange(moved.size)):
         state.__dict__.update(state.reranked(name, moved).__dict__)
     state.pools = state.pools | {name: pool}

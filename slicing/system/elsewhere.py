@@ -40,6 +40,9 @@ _BUILT = {  # what several functions make together
     "tail": "sl.collect(column, at_most=n, keep='last')",
     "corr cov covar covariance correlation": "sl.mean(sl.col('x') * sl.col('y')) - sl.mean('x') * sl.mean('y') is the "
     "covariance",
+    "skew skewness kurtosis kurt": "means of powers, such as sl.mean(sl.col('x') * sl.col('x') * sl.col('x')), from "
+    "which it is computed",
+    "weighted_median weighted_quantile": "a sl.udaf, or sl.collect of the values and of the weights",
     "ewm_mean ewm ema ewma": "a sl.udaf that keeps a weight and a sum",
 }
 _HOW = {other: how for others, how in _BUILT.items() for other in others.split()}

@@ -118,7 +118,7 @@ def calendar_steps(every: object, unit: str, offset: str | None, cumulate: bool)
             "sl.sliding; cumulate=True makes windows of hours since the unit began"
         )
     alike = bool(whole.months) == bool(step.months)
-    aligned = not cumulate or whole.months or (whole.first - step.first) % step.seconds == 0
+    aligned = not cumulate or whole.months or step.months or (whole.first - step.first) % step.seconds == 0
     if not whole.holds(step) or not (alike or cumulate) or not aligned:
         days = ", or be single days, or hours or minutes" if cumulate else ""
         monday = "" if aligned else " (weeks are counted from Monday)"

@@ -247,3 +247,19 @@ def test_a_snapshot_knows_which_watermark_the_results_have_reached() -> None:
     out = op.push(pa.table({"t": pa.array([], pa.int64()), "k": pa.array([], pa.string())}))
     assert (out.windows.num_rows, out.watermark) == (1, 5)
     assert op.push(pa.table({"t": pa.array([], pa.int64()), "k": pa.array([], pa.string())})).watermark == 7
+
+
+def test_windows_of_two_names_share_a_push() -> None:
+    windows = {"a": sl.tumbling(1), "b": sl.tumbling(1)}
+    op = sl.Operator(sl.Spec("t", windows, {"n": sl.count()}, watermark=sl.manual()), max_windows_per_push=10)
+    op.push(pa.table({"t": range(30)}))
+    given = [op.advance(40 + step).windows.num_rows for step in range(8)]
+    assert max(given) <= 10 and sum(given) == 60
+
+
+def test_empty_windows_come_with_the_pushes_not_with_the_flush() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10, fill=True)}, {"n": sl.count()}, by=["k"], watermark=sl.manual())
+    op = sl.Operator(spec, max_windows_per_push=1)
+    op.push(pa.table({"t": [5, 7, 95, 25], "k": [0, 1, 0, 1]}))
+    given = pa.concat_tables([op.advance(60 + step).windows for step in range(6)])
+    assert given.filter(pa.compute.field("k") == 0)["window_end"].to_pylist() == [10, 20, 30, 40, 50, 60]

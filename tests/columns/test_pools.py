@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.api import all_windows
 from slicing.columns import pools, text_order
+from slicing.query.plan import Plan
+from slicing.query.policy import DEFAULT
 
 AGGS = {
     "least": sl.min("s"),
@@ -206,3 +210,66 @@ def test_texts_of_windows_that_wait_for_their_push_are_kept() -> None:
         few = sl.Operator.restore(spec, few.snapshot(), max_windows_per_push=3)
     tables = [pa.concat_tables([*some, op.flush().windows]) for some, op in ((found, few), (expected, every))]
     assert tables[0].equals(tables[1])
+
+
+@pytest.mark.parametrize("of", ["words", "wide", "few", "one"])
+@pytest.mark.parametrize("scale", [2, -2])
+def test_many_decimals_are_in_the_order_of_their_numbers(of: str, scale: int) -> None:
+    chance = random.Random(f"{of} {scale}")
+    most = {"words": 2**62, "wide": 10**37, "few": 9, "one": 0}[of]
+    numbers = [chance.choice([-most, most, -1, 0, 2**63 - 1, -(2**63)][: 6 if most > 9 else 4]) for _ in range(2000)]
+    numbers = [
+        None if chance.random() < 0.1 else n for n in [*numbers, *(chance.randint(-most, most) for _ in numbers)]
+    ]
+    halves = np.array(
+        [[(n or 0) & (2**64 - 1), (n or 0) >> 64 & (2**64 - 1)] for n in [5, *numbers, *numbers]], np.uint64
+    )
+    valid = np.packbits([n is not None for n in [5, *numbers, *numbers]], bitorder="little")
+    buffers = [pa.py_buffer(valid), pa.py_buffer(halves)]
+    column = pa.Array.from_buffers(pa.decimal128(38, scale), len(halves), buffers).slice(1)
+    assert len(column) > pools.FEW_TEXTS
+    coded = pools.encoded(column)
+    order, new = text_order.in_order(column.drop_null())
+    known = [n for n in [*numbers, *numbers] if n is not None]
+    assert [known[at] for at in order] == sorted(known)
+    assert new.sum() == len(coded.dictionary) == len({*known})
+    assert coded.null_count == len(halves) - 1 - len(known)
+    places = [at for at in coded.indices.to_pylist() if at is not None]
+    assert [sorted({*known})[at] for at in places] == known
+
+
+PICKED = {
+    "first": sl.first("s"),
+    "last": sl.last("s"),
+    "all": sl.collect("s", 4, "last"),
+    "most": sl.argmax("v", "s"),
+    "both": sl.argmin("v", ["s", "v"]),
+    "best": sl.top_k("v", 3, return_="s"),
+    "worst": sl.bottom_k("v", 3, ["s", "t"]),
+    "some": sl.sample("s", 2),
+    "n": sl.count("s"),
+}
+
+
+@pytest.mark.parametrize(
+    "type", [pa.string(), pa.large_binary(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())], ids=str
+)
+@pytest.mark.parametrize("by", [[], ["k"]], ids=str)
+@pytest.mark.parametrize("more", [{}, {"d": sl.count_distinct("s")}], ids=["picked", "told apart"])
+def test_texts_that_are_picked_have_a_place_for_each_row(type: pa.DataType, by: list[str], more: dict) -> None:
+    """Pushes of few rows drop the texts that no cell has; other aggregates and longer tables keep equal ones once."""
+    rng, rows = np.random.default_rng(2), 20_000
+    t, texts = 1_790_000_000_000_000_000 + np.sort(rng.integers(0, 9000, rows)), rng.integers(0, 99, rows)
+    data = pa.table({"t": t, "k": rng.integers(0, 5, rows), "v": rng.integers(0, 2**62, rows)})
+    column = pa.array([None if n % 9 == 0 else f"text {n}" for n in texts.tolist()])
+    data = data.append_column(
+        "s", column.cast(pa.binary()).cast(type) if pa.types.is_large_binary(type) else column.cast(type)
+    )
+    windows = {"w": sl.tumbling(1000), "o": sl.sliding(700, every=300), "v": sl.session(3), "r": sl.rows(50)}
+    spec, few = sl.Spec("t", windows, PICKED | more, by=by), replace(DEFAULT, push_rows=1500)
+    whole = sl.aggregate(data, spec)
+    assert whole.equals(all_windows(data, spec, 1, policy=few))
+    assert whole.equals(all_windows(data, spec, 1, policy=replace(few, listed_rows=1)))
+    assert whole.equals(all_windows(data, spec, 2, policy=replace(few, listed_bytes=1)))
+    plan = Plan.of(spec, data.schema, policy=replace(DEFAULT, listed=True))
+    assert (plan.listed == {"s"}) is (not more and not pa.types.is_dictionary(type))

@@ -1266,3 +1266,39 @@ def test_errors_name_the_side_that_lacks_a_key(ask, side):
     known = pa.table({"t": [1], "k": [1], "v": [1]})
     with pytest.raises(ValueError, match=f"^column 'k' is missing in the {side}; its columns are t, q, v$"):
         ask(known, known.rename_columns(["t", "q", "v"]))
+
+
+def test_keys_of_pairs_that_wait_and_of_rows_that_wait_for_them_are_kept() -> None:
+    """Thousands of keys are forgotten while a push gives ten rows of 400 pairs."""
+
+    def rows(times: list[int], keys: list[str]) -> pa.Table:
+        return pa.table({"t": pa.array(times, pa.int64()), "k": pa.array(keys, pa.string())})
+
+    spec = sl.JoinSpec("k", "t", (5, 5), how="inner", watermark=sl.manual())
+    op, none, found = sl.JoinOperator(spec, max_rows_per_push=10), rows([], []), []
+    sides: list[tuple[pa.Table, pa.Table]] = []
+
+    def push(one: pa.Table, other: pa.Table) -> None:
+        sides.append((one, other))
+        found.append(op.push(one, other).rows)
+
+    for number in range(4):
+        push(rows([number if number < 3 else 8] * 3500, [f"{number} {at}" for at in range(3500)]), none)
+        if number < 3:
+            found.append(op.advance(left=number + 1, right=number + 7).rows)
+    push(none, rows([10] * 20, ["q"] * 20))
+    push(none, rows([30] * 20, ["q2"] * 20))
+    push(rows([10] * 20, ["q"] * 20), none)
+    found.append(op.advance(left=25, right=25).rows)
+    push(rows([30] * 20 + [31], ["q2"] * 20 + ["z"]), none)
+    for _ in range(60):
+        push(none, none)
+    push(none, rows([31], ["z"]))
+    for _ in range(30):
+        push(none, none)
+    found.append(op.flush().rows)
+    one, other = (pa.concat_tables(side) for side in zip(*sides, strict=True))
+    wanted = sl.join(one, other, on="k", time="t", within=(5, 5))
+    assert wanted.num_rows == 801
+    given = pa.concat_tables(found)
+    assert sorted(map(repr, given.to_pylist())) == sorted(map(repr, wanted.to_pylist()))

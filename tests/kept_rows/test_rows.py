@@ -846,3 +846,22 @@ def test_corrections_of_late_rows_leave_what_all_rows_give(window: sl.Window, se
         assert set(left.values()) <= {0, 1}
         wanted = sl.aggregate(rows, sl.Spec("t", **shared, sequence=sequence)).to_pylist()
         assert sorted(row for row, count in left.items() if count) == sorted(map(repr, wanted))
+
+
+@pytest.mark.parametrize("window", [sl.rows(4), sl.rows(3, every=5)], ids=repr)
+def test_a_key_keeps_its_number_of_rows_while_many_others_come(window: sl.Window) -> None:
+    """Codes of keys that nothing uses are forgotten."""
+    spec = sl.Spec("t", {"w": window}, {"n": sl.count()}, by="k", watermark=sl.ordered())
+    batches = [pa.table({"t": [1, 2, 3, 4], "k": ["q"] * 4})]
+    for push in range(1, 8):
+        keys = [f"{push} {number % 300}" for number in range(1200)]
+        batches.append(pa.table({"t": [30 * push + number // 300 for number in range(1200)], "k": keys}))
+    batches.append(pa.table({"t": [300, 301, 302, 303], "k": ["q"] * 4}))
+    op = sl.Operator(spec)
+    given = pa.concat_tables([*(op.push(batch).windows for batch in batches), op.flush().windows])
+    order = [("k", "ascending"), ("window_end", "ascending"), ("rank_start", "ascending")]
+    wanted = sl.aggregate(pa.concat_tables(batches), spec)
+    assert given.sort_by(order).equals(wanted.sort_by(order))
+    assert given.filter(pa.compute.field("k") == "q")["rank_start"].to_pylist()[-1] == (
+        4 if window == sl.rows(4) else 5
+    )

@@ -701,7 +701,7 @@ ROWS = {
     ),
     "push(spec(aggs={'s': sl.sum('v')}), rows(v=[1 << 62, 1 << 62]), rows(t=[50, 99]))": (
         "OverflowError: sl.sum('v') (output column 's') does not fit int64 in window 'w' from 0 to 10; use "
-        "on_overflow='null' or 'wrap', or floats, such as sl.col('v').cast('float64')"
+        "on_overflow='null' or 'wrap', or floats, such as sl.col('v').cast('float64', safe=False)"
     ),
     "push(spec(aggs={'s': sl.sum('v')}), rows(v=times(pa.duration('s'), 1 << 62, 1 << 62))).flush()": (
         "OverflowError: sl.sum('v') (output column 's') does not fit duration[s] in window 'w' from 0 to 10; use "
@@ -709,7 +709,7 @@ ROWS = {
     ),
     "push(spec(aggs={'p': sl.product('v')}), rows(v=[1 << 62, -4])).flush()": (
         "OverflowError: sl.product('v') (output column 'p') does not fit int64 in window 'w' from 0 to 10; "
-        "use on_overflow='null' or 'wrap', or floats, such as sl.col('v').cast('float64')"
+        "use on_overflow='null' or 'wrap', or floats, such as sl.col('v').cast('float64', safe=False)"
     ),
     "finished().advance(50)": (
         "RuntimeError: the operator was flushed, which ends its stream; build a new Operator to go on"

@@ -6,6 +6,7 @@ import os
 import random
 from collections import Counter
 from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -102,3 +103,12 @@ def test_joins_duplicates_and_rollups_know_the_offset() -> None:
     assert months["s"].to_pylist() == [1, 6]
     with pytest.raises(ValueError, match="windows"):
         sl.rollup(parts, days, {"m": sl.calendar("1mo")})
+
+
+def test_units_of_many_days_begin_an_offset_of_many_days_later() -> None:
+    rows = pa.table({"t": pa.array([datetime(2020, 1, 1)], pa.timestamp("us", "UTC"))})
+    spec = sl.Spec("t", {"w": sl.calendar("730d", "Europe/Berlin", offset="700d")}, {"n": sl.count()})
+    (row,) = sl.aggregate(rows, spec).to_pylist()
+    zone = ZoneInfo("Europe/Berlin")
+    bounds = datetime(2019, 11, 20, tzinfo=zone), datetime(2021, 11, 19, tzinfo=zone)
+    assert (row["window_start"], row["window_end"]) == bounds

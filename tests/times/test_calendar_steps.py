@@ -205,6 +205,7 @@ def test_how_it_is_written() -> None:
             {"unit": "2w", "every": "7d", "cumulate": True},
             "every must divide unit, .* \\(weeks are counted from Monday",
         ),
+        ({"unit": "1w", "every": "1mo", "cumulate": True}, "every must divide unit, .*; got unit='1w', every='1mo'$"),
         ({"unit": "1w", "every": "2d"}, "every must divide unit, .*; got unit='1w', every='2d'$"),
         ({"unit": "6h", "every": "1h"}, "for '6h' use sl.sliding; got every='1h'$"),
         ({"unit": "1d", "every": "1h"}, "begin with days or longer units; got every='1h'"),
