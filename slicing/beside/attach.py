@@ -98,8 +98,8 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     for name, window in spec.windows.items():
         if isinstance(window, ContextAwareWindow):
             raise ValueError(
-                f"windows[{name!r}]: attach does not know which rows {window!r} puts into a window, as its edges depend "
-                f"on rows; {INSTEAD}"
+                f"windows[{name!r}]: attach does not know which rows {window!r} puts into a window: edges depend on "
+                f"rows; {INSTEAD}"
             )
         _check_window(name, window)
     if min_rows is not None:

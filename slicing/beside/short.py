@@ -40,7 +40,7 @@ def _up_to(spec: Spec, least: int) -> Spec:
     if not made:
         raise ValueError(
             f"min_rows is for windows of a number of rows at each row, sl.rows(n, every=1); got {least} and windows "
-            f"{', '.join(map(repr, spec.windows.values()))}: add sl.count() to aggs, and leave out rows where it is less"
+            f"{', '.join(map(repr, spec.windows.values()))}: add sl.count(), and leave out rows where it is less"
         )
     for name, window in made.items():
         if window.by_arrival:

@@ -437,6 +437,15 @@ def test_windows_that_share_rows_are_refused(window):
     assert REFUSED[window] in message and "sl.aggregate" in message
 
 
+def test_windows_whose_edges_depend_on_rows_are_refused() -> None:
+    class Bars(sl.ContextAwareWindow):
+        def __repr__(self) -> str:
+            return "Bars()"
+
+    with pytest.raises(ValueError, match=r"which rows Bars\(\) puts into a window: edges .*; use sl.aggregate"):
+        sl.attach(pa.table({"t": [1]}), sl.Spec("t", {"w": Bars()}, {"n": sl.count()}))
+
+
 def test_names_that_are_taken_are_refused():
     table = pa.table({"t": [1], "n": [2]})
     with pytest.raises(ValueError, match=r"aggs has 'n': the result has a column of this name already; choose another"):
