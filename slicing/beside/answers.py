@@ -44,6 +44,7 @@ from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
 
 ALL = 1 << 62
+SEARCHED = 1 << 15  # more windows are not searched for each row: 1 M of 1 M rows in no order 230 -> 30 ms
 _AS_FOUND = Policy(ordered=False, push_rows=ALL, step_rows=ALL)  # results are then sorted by key, as needed here
 _ONE_KEY: Codes = np.empty(0, np.int32)
 INSTEAD = "use sl.aggregate, which gives all windows, and join what you need of them"
@@ -184,9 +185,12 @@ class Rows:
     def last_begun(self, place: Ints, windows: Windows, end: Ints, more: int = 0, grouped: bool = True) -> Ints:
         """For each row the last window of its key that begins at its place or before. -1: there is none, or it ends
         there, at ``end + more``. No ``end``: it has none."""
-        out = np.empty(place.size, np.int64)
+        out, order = np.empty(place.size, np.int64), None
         code, bounds = (self.code, windows.bounds) if grouped else (_ONE_KEY, windows.bounds[[0, -1]])
-        last_begun(code, place, bounds, windows.begin, end, np.int64(more), bounds[:-1].copy(), out)
+        if windows.begin.size > SEARCHED and not ascends(_ONE_KEY, place):
+            order = self._by_time if place is self.time and not self._sequence else sorting(place)
+        visited = NONE if order is None else order
+        last_begun(code, place, visited, bounds, windows.begin, end, np.int64(more), bounds[:-1].copy(), out)
         return out
 
     def at_ranks(self, windows: Windows, window: RowCount) -> Ints:

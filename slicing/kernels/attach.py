@@ -11,14 +11,15 @@ BLOCK = 1 << 12  # windows that are compared before a look at what was found
 
 
 @kernel
-def last_begun(code, place, bounds, begin, end, more, hint, out):
+def last_begun(code, place, order, bounds, begin, end, more, hint, out):
     """For each row, the last window of its key that begins at the row's place or before; -1 if there is none, or if it
     ends there: at ``end + more``. No ``end``: windows have no end.
 
     ``hint`` holds for each key the window found last: rows in order find their window there or next to it, other rows
-    by binary search.
+    by binary search. Rows are visited in ``order`` (empty: as they are).
     """
-    for i in range(place.size):
+    for p in range(place.size):
+        i = np.uint64(order[p] if order.size else p)
         c, at = key_at(code, i), place[i]
         low, high, near = bounds[c], bounds[c + np.uint64(1)], hint[c]
         if low == high or begin[np.uint64(low)] > at:
