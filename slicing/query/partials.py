@@ -61,14 +61,15 @@ class Partials:
             self.readers[SIGN] = as_numpy
         by_rank = {f.column for f in feeds if f.form in RANK_FORMS}
         self.ranked = [name for name, value in self.value_types.items() if value.ranked and name in by_rank]
-        self.placed = frozenset[str]() if through is not None or not arrival else self._told_apart()
+        self._unordered = frozenset[str]() if through is not None or not arrival else self._not_compared()
+        self.placed = frozenset(n for n in self._unordered if has_offsets(self.value_types[n].type))
 
     def pool(self, name: str, values: pa.Array) -> Pool:
         """The pool of a column, with values that all differ in the order of their ranks."""
         return Placed.of(values) if name in self.placed else values
 
-    def _told_apart(self) -> frozenset[str]:
-        """The columns of text whose values aggregates only tell apart: which one is larger does not matter."""
+    def _not_compared(self) -> frozenset[str]:
+        """The ranked columns whose values aggregates at most tell apart: which one is larger does not matter."""
         by_order = {
             feed.column
             for name, agg in self.aggs.items()
@@ -77,11 +78,11 @@ class Partials:
             for feed in _compared(lane)
             if feed.form in RANK_FORMS
         }
-        return frozenset(n for n in self.ranked if n not in by_order and has_offsets(self.value_types[n].type))
+        return frozenset(self.ranked) - by_order
 
     @lazy
     def only_picked(self) -> frozenset[str]:
-        """Those of these columns whose values aggregates pick from rows, so that equal ones need not be known."""
+        """The ranked columns whose values aggregates only pick from rows, so that equal ones need not be known."""
         compared = {
             feed.column
             for name, agg in self.aggs.items()
@@ -89,7 +90,7 @@ class Partials:
             for lane in agg.lanes
             for feed in lane.feeds
         }
-        return self.placed - compared
+        return self._unordered - compared
 
     @lazy
     def extreme_texts(self) -> Mapping[str, tuple[bool, bool]]:

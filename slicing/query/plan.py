@@ -235,7 +235,7 @@ class Plan(Routes):
 
     @property
     def listed(self) -> frozenset[str]:
-        """The columns of text of which each row's value has a place of its own (``pools.listed``)."""
+        """The columns of which each row's value has a place of its own (``pools.listed``)."""
         if not self.policy.listed:
             return frozenset()
         types = self.types

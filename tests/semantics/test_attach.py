@@ -72,6 +72,7 @@ NOTHING = (None,) * len(AGGS)
 def asked_as(chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> dict[str, sl.Aggregate]:
     """Texts that are only picked are numbers for the engine, of many rows; not if they are compared, too."""
     monkeypatch.setattr("slicing.beside.numbered.MANY", chance.choice([0, 0, 1 << 14]))
+    monkeypatch.setattr("slicing.beside.numbered.MOST_TEXT", chance.choice([1 << 30, 1 << 30, 200]))
     return AGGS | ({"least": sl.min("word")} if chance.random() < 0.2 else {})
 
 
