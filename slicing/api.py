@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from slicing.closing.wide import check_layout, widened
-from slicing.columns.arrow_io import gathered
+from slicing.columns.arrow_io import gathered, size_of
 from slicing.columns.dictionaries import unified
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.sources import batches, is_held
@@ -148,7 +148,8 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
 def _few(operator: Operator, held: list[pa.RecordBatch]) -> bool:
     """Whether so few rows, and bytes of the columns that are read of them, come that equal texts may be kept twice."""
     policy, names = operator._policy, operator.spec.columns()
-    size = sum(batch.column(at).nbytes for batch in held for at in map(batch.schema.get_field_index, names) if at >= 0)
+    columns = (batch.column(at) for batch in held for at in map(batch.schema.get_field_index, names) if at >= 0)
+    size = sum(map(size_of, columns))
     return sum(map(len, held)) <= policy.listed_rows and size <= policy.listed_bytes
 
 

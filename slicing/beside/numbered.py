@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates.aggregate import Aggregate, Formula
-from slicing.columns.arrow_io import one_piece
+from slicing.columns.arrow_io import one_piece, size_of
 from slicing.columns.arrow_out import MOST_TEXT, array_of
 from slicing.columns.bits import buffer, present
 from slicing.columns.casts import plain
@@ -36,7 +36,7 @@ class Numbered:
     def of_columns(columns: Sequence[pa.Array], type: pa.DataType) -> Numbered:
         """Those of batches, one after the other."""
         longest = max(pc.max(pc.binary_length(column)).as_py() or 0 for column in columns)
-        if len(columns) > 1 and sum(column.nbytes for column in columns) > MOST_TEXT:
+        if len(columns) > 1 and sum(map(size_of, columns)) > MOST_TEXT:
             large = pa.large_string() if is_text(columns[0].type) else pa.large_binary()
             columns = [column.cast(large) for column in columns]
         return Numbered(one_piece(pa.chunked_array(columns)), type, longest)

@@ -80,11 +80,11 @@ class TooManyValues(ValueError):
     """Dictionaries do not make one: they have more values than their indices can number, or different orders."""
 
 
-def size_of(data: pa.RecordBatch | pa.Table) -> int:
+def size_of(data: pa.RecordBatch | pa.Table | pa.Array) -> int:
     """The bytes that the data refers to."""
     try:
         return int(data.nbytes)
-    except pa.ArrowTypeError:  # pyarrow 18 does not know the size of views inside structs
+    except pa.ArrowTypeError:  # pyarrow 18 does not know the size of views
         return int(data.get_total_buffer_size())
 
 
