@@ -211,7 +211,7 @@ class Windows(_Filled):
         return at, values[out[: at[-1]]]
 
     def flipped(self) -> Windows:
-        """The same windows with each value's complement: the largest are the least of these windows."""
+        """These windows, with the complement of each value: the largest of them are the least values here."""
         other = copy.copy(self)
         other.value = read_only(~self.value[::-1])
         other.at, other.before = (some[-1] - some[::-1] for some in (self.at, self.before))

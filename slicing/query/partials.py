@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -29,8 +29,8 @@ from slicing.system.arrays import Array
 from slicing.system.lazy import lazy
 
 PICK = ("argmax", "argmin", "bottom_k", "collect", "count", "first", "last", "sample", "top_k")
-# kinds whose kernels take runs of rows
 TELL_APART = ("collect", "count", "count_distinct", "first", "heavy_hitters", "last", "mode", "sample")
+# kinds whose kernels take runs of rows
 _PLAIN = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
 
 
@@ -70,27 +70,22 @@ class Partials:
 
     def _not_compared(self) -> frozenset[str]:
         """The ranked columns whose values aggregates at most tell apart: which one is larger does not matter."""
-        by_order = {
-            feed.column
+        feeds = [feed for lane in self._lanes_beside(TELL_APART) for feed in _compared(lane)]
+        return frozenset(self.ranked) - {feed.column for feed in feeds if feed.form in RANK_FORMS}
+
+    def _lanes_beside(self, functions: Collection[str]) -> list[Lane]:
+        """The lanes of all aggregates that compute anything but these functions."""
+        return [
+            lane
             for name, agg in self.aggs.items()
-            if any(part.function not in TELL_APART for part in self._spec.aggs[name].parts())
+            if any(part.function not in functions for part in self._spec.aggs[name].parts())
             for lane in agg.lanes
-            for feed in _compared(lane)
-            if feed.form in RANK_FORMS
-        }
-        return frozenset(self.ranked) - by_order
+        ]
 
     @lazy
     def only_picked(self) -> frozenset[str]:
         """The ranked columns whose values aggregates only pick from rows, so that equal ones need not be known."""
-        compared = {
-            feed.column
-            for name, agg in self.aggs.items()
-            if any(part.function not in PICK for part in self._spec.aggs[name].parts())
-            for lane in agg.lanes
-            for feed in lane.feeds
-        }
-        return self._unordered - compared
+        return self._unordered - {feed.column for lane in self._lanes_beside(PICK) for feed in lane.feeds}
 
     @lazy
     def extreme_texts(self) -> Mapping[str, tuple[bool, bool]]:
@@ -118,12 +113,7 @@ class Partials:
     @lazy
     def removable(self) -> frozenset[Lane]:
         """The lanes whose partials can be subtracted exactly, for everything that their aggregates read."""
-        reads_more = {
-            lane
-            for name, agg in self.aggs.items()
-            if any(part.function not in ADDED for part in self._spec.aggs[name].parts())
-            for lane in agg.lanes
-        }
+        reads_more = set(self._lanes_beside(ADDED))
         exact = (lane for lane in self.lanes if isinstance(lane.kind, int) and lane.kind in REMOVABLE)
         by_user = (lane for lane in self.lanes if getattr(lane.kind, "removable", False))
         safe = (lane for lane in exact if lane not in reads_more or len(REMOVABLE[lane.kind]) == 0)
