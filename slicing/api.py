@@ -120,9 +120,10 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
     if is_held(data):
         held = list(found)
         operator, found = counting_by_time(operator, held), iter(held)
-        policy = operator._policy = operator._policy.with_arguments(lent=True, listed=_few(operator, held))
-        if len(held) == 1 and len(held[0]) <= policy.gathered_rows:  # nothing comes that a head would wait for
-            operator._policy = policy.with_arguments(head_rows=0)
+        policy, listed = operator._policy, _few(operator, held)
+        alone = len(held) == 1 and len(held[0]) <= policy.gathered_rows  # nothing comes that a head would wait for
+        head_rows = 0 if alone else policy.head_rows
+        operator._policy = policy.with_arguments(lent=True, listed=listed, head_rows=head_rows)
         few = any(len(batch) < policy.gathered_rows for batch in held[:-1])
         large = sum(map(len, held)) >= 2 * policy.push_rows and not few
         if large and not progress and isinstance(operator.spec.time, str):
@@ -146,11 +147,14 @@ def _all_windows(data: object, found: Iterator[pa.RecordBatch], operator: Operat
 
 
 def _few(operator: Operator, held: list[pa.RecordBatch]) -> bool:
-    """Whether so few rows, and bytes of the columns that are read of them, come that equal texts may be kept twice."""
-    policy, names = operator._policy, operator.spec.columns()
-    columns = (batch.column(at) for batch in held for at in map(batch.schema.get_field_index, names) if at >= 0)
-    size = sum(map(size_of, columns))
-    return sum(map(len, held)) <= policy.listed_rows and size <= policy.listed_bytes
+    """Whether so few rows come, and so few bytes of texts that are read of them, that equal texts may be kept twice."""
+    policy = operator._policy
+    if sum(map(len, held)) > policy.listed_rows:
+        return False
+    given = held[0].schema
+    read = [at for at in map(given.get_field_index, operator.spec.columns()) if at >= 0]
+    texts = [at for at in read if not pa.types.is_primitive(given.field(at).type)]
+    return sum([size_of(batch.column(at)) for batch in held for at in texts]) <= policy.listed_bytes
 
 
 def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | None:

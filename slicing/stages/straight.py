@@ -93,7 +93,7 @@ def straight(state: State, data: pa.RecordBatch, upto: int | None) -> tuple[list
     """Take rows in order: the state, a draft, goes on with them. Returns the windows that they close, and the rows.
     None if the ordinary stages take the push; the state is then as it was."""
     plan, policy, held, newest = state.plan, state.plan.policy, state.store.runs, state.newest
-    way: StraightPlan | None = plan.once("straight", lambda: StraightPlan.of(plan))
+    way: StraightPlan | None = plan.alike("straight", lambda: StraightPlan.of(plan))
     if way is None or not policy.straight or len(held) > 1 or state.postponed:
         return None
     batch, columns = plan.columns.of(data)
