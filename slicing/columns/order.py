@@ -15,6 +15,7 @@ RUN = 64  # with ascending runs of so many rows on average, merging is fastest
 EXCHANGES = 8  # times that neighbours are exchanged before another sort is faster
 COUNTED = 1 << 15  # from so many numbers of 16 bits on a kernel counts them
 MANY, SAMPLE = 1 << 12, 64  # with MANY rows or more, a key may be unique if SAMPLE sampled rows are
+FEW, FEW_ROWS = 1 << 9, 1 << 10  # so many numbers, or rows of several keys, numpy sorts in one call
 
 
 def is_sorted(key: Ints | Codes) -> bool:
@@ -42,7 +43,13 @@ def order_by(*keys: Ints) -> Ints:
 
 
 def sorting(*keys: Ints) -> Ints | None:
-    """The order by ``keys`` as ``np.lexsort``: the last key counts most. None if rows are in order by each key."""
+    """The order by ``keys`` as ``np.lexsort``: the last key counts most. None if rows are in order.
+
+    Of few rows most of the time is calls of numpy: 16 rows by four keys 70 -> 5 us.
+    """
+    if keys[0].size <= FEW_ROWS:
+        few = np.lexsort(keys)
+        return None if is_sorted(few) else few
     if len(keys) > 1 and (alone := _by_one(keys[-1])) is not None:
         return alone
     order = None
@@ -65,7 +72,10 @@ def _by_one(key: Ints) -> Ints | None:
 
 
 def stable_order(key: Ints | Codes) -> Ints:
-    """The stable order of integers."""
+    """The stable order of integers: of 16 numbers 12 -> 1 us by one call of numpy, of 1024 it is slower."""
+    if key.size <= FEW:
+        few: Ints = key.argsort(kind="stable")
+        return few
     low, high = (int(key.min()), int(key.max())) if key.size else (0, 0)
     number = key - low
     if high - low >= 1 << 32:
@@ -80,7 +90,7 @@ def _by_counting(number: Array, largest: int) -> Ints:
     """The stable order of numbers of 16 bits. Numpy counts bytes; a kernel that counts whole numbers is faster for many
     of them: 2 M numbers below 2000 33 -> 13 ms."""
     if number.size < max(COUNTED, largest):
-        return np.argsort(number, kind="stable")
+        return number.argsort(kind="stable")
     order = np.empty(number.size, np.int64)
     counting_order(number, np.zeros(largest + 2, np.int64), order)
     return order

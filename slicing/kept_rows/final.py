@@ -70,25 +70,26 @@ class FinalRows:
         return [run for run in found if len(run)]
 
     def after(self, rows: Run, alive: int, fuse: Callable[[Run], Run] | None = None) -> FinalRows:
-        """Add a run of rows that come behind the other rows of their keys. ``alive``: how many rows are then alive.
-        ``fuse`` makes fewer rows of them."""
+        """Add a run of living rows that come behind the other rows of their keys. ``alive``: how many rows are then
+        alive. ``fuse`` makes fewer rows of them."""
 
-        def living(some: Sequence[Run]) -> Run:
+        def fused(run: Run) -> Run:
             nonlocal alive
-            whole = by_code(but(self, runs=tuple(some)).of(None), rows)
             if fuse is None:
-                return whole
-            fewer = fuse(whole)
-            alive -= len(whole) - len(fewer)
+                return run
+            fewer = fuse(run)
+            alive -= len(run) - len(fewer)
             return fewer
 
-        runs = [*self.runs, *([living([rows])] if len(rows) else [])]
-        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
-            newer, older = runs.pop(), runs.pop()
-            runs.append(living([older, newer]))
+        runs, last, size = list(self.runs), [rows] if len(rows) else [], len(rows)
+        while runs and len(runs[-1]) < 2 * size:
+            last.insert(0, runs.pop().alive(self.gone))
+            size += len(last[0])
+        if last:
+            runs.append(fused(by_code([run for run in last if len(run)], rows)))
         if sum(map(len, runs)) > 2 * alive + FEW_DEAD:
-            runs = [living(runs)]
-        return but(self, runs=tuple(run for run in runs if len(run)), alive=alive)
+            runs = [fused(by_code(but(self, runs=tuple(runs)).of(None), rows))]
+        return but(self, runs=tuple([run for run in runs if len(run)]), alive=alive)
 
     def recoded(self, code: Ints) -> FinalRows:
         """Renumber codes: ``code[old]`` is the new code, -1 for a code that is dropped."""
@@ -103,7 +104,7 @@ class FinalRows:
         mine, theirs = self.known(size), other.known(size)
         gone, ranked = mine.gone[:size] + theirs.gone[:size], mine.ranked[:size] + theirs.ranked[:size]
         whole = but(mine, gone=gone, ranked=ranked, wakes=np.minimum(mine.wakes[:size], theirs.wakes[:size]))
-        for run in other.runs:
+        for run in other.of(None):
             whole = whole.after(run, whole.alive + other.alive)
         return but(whole, alive=self.alive + other.alive)
 
