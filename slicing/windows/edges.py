@@ -21,7 +21,7 @@ FOR_PYTHON = 24  # for up to so many window types or times, plain Python is fast
 LARGE = 64  # so many types with the largest windows are looked at first: they most often hold the earliest live start
 LISTED = 2048
 FEWEST = 1024  # edges that are listed however few rows there are
-MANY_DUE = 4  # windows a slice for which there is room from the beginning
+MANY_DUE = 8  # windows a slice for which there is room from the beginning
 ROOM = 1 << 22  # results of windows and groups; more are counted before they are written
 INDEXED = 1024  # windows at a time from which on an index of slices pays
 

@@ -18,6 +18,7 @@ from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.closing.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
+from slicing.columns.order import distinct
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
@@ -45,7 +46,7 @@ def offer(closing: Closing) -> Offer | None:
     def answers() -> Answers:
         stacks = _Stacks(plan, keys, runs, lie)
         found: list[Found] = [(_NONE, ())] * due.type.size
-        for type in np.unique(due.type):
+        for type in distinct(due.type):
             of_type = np.flatnonzero(due.type == type)
             for window, answer in zip(of_type, stacks.answers(due.low[of_type], due.high[of_type]), strict=True):
                 found[window] = answer
@@ -68,7 +69,7 @@ def _forward(due: DueWindows) -> bool:
 def stacked_cells(due: DueWindows, lie: Sequence[Ints], keys: int) -> int:
     """How many cells two stacks read and write: the cells of the slices, and two blocks per window."""
     cells = 2 * keys * due.type.size
-    for type in np.unique(due.type):
+    for type in distinct(due.type):
         low, high = due.low[due.type == type], due.high[due.type == type]
         cells += sum(int(at[high[-1]] - at[low[0]]) for at in lie)
     return cells
@@ -98,7 +99,7 @@ class _Stacks:
         while first < low.size:
             middle = int(high[first])
             last = int(np.searchsorted(low, middle))
-            front = self._front(np.unique(low[first:last]).tolist(), middle)
+            front = self._front(distinct(low[first:last]).tolist(), middle)
             back, reached = self._empty(), middle
             for window in range(first, last):
                 start, end = int(low[window]), int(high[window])
