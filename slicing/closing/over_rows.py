@@ -17,7 +17,7 @@ from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
 from slicing.cells.lanes import Feed, Lane
 from slicing.closing.emit import answered
-from slicing.closing.range_columns import DENSE, SUMS_I, Column, RangeBounds, divided, totals
+from slicing.closing.range_columns import DENSE, EDGES, SUMS_I, Column, RangeBounds, divided, totals
 from slicing.closing.range_partials import FLOAT64, RangePartials
 from slicing.closing.spans import Spans, Steady
 from slicing.columns.bits import buffer
@@ -142,6 +142,10 @@ class _OfRows(Column):
         if lane.kind == kinds.ARG:
             feed = lane.feeds[1]  # what is returned: the first row is the one that is chosen
         return _OfRows(lane, plan.partials.words_read[lane], rows, feed, valid)
+
+    @property
+    def copies(self) -> bool:
+        return self.valid is ALL_VALID and (self.lane.kind in EDGES or self.lane.kind == kinds.ARG)
 
     @lazy
     def whole(self) -> Any:

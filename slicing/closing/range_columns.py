@@ -40,7 +40,8 @@ class RangeBounds:
     find: Callable[[], tuple[Ints, Ints]]
     size: int
     in_order: bool = True
-    step: int = 0
+    step: int = 0  # how far each range is from the one before, if all have ``rows`` rows
+    rows: int = 0
     grows: tuple[int, int] | None = None  # all ranges begin at ``bottom``: the rows of the first, and how many more
 
     @lazy
@@ -55,12 +56,12 @@ class RangeBounds:
     def last(self) -> Ints:
         return self.both[1]
 
-    @lazy
+    @property
     def row_by_row(self) -> int | None:
         """How many rows the first range has, if each other range ends one row after the range before it. Otherwise
         None."""
         if self.grows is None:
-            return int(self.last[0] - self.first[0]) if self.step == 1 else None
+            return self.rows if self.step == 1 else None
         rows, more = self.grows
         return rows if more == 1 and rows + self.size - 1 == self.top else None
 
@@ -92,6 +93,11 @@ class Column:
 
     lane: Lane
     words: frozenset[int]  # the words of its partials that are read
+
+    @property
+    def copies(self) -> bool:
+        """Whether each range is answered by a copy of what one of its rows has."""
+        return False
 
     def always(self, ranges: RangeBounds) -> bool:
         """Whether each of these ranges has a value."""

@@ -18,6 +18,7 @@ from slicing.closing.range_columns import Column, RangeBounds
 from slicing.closing.spans import Spans, Steady
 from slicing.columns.arrow_out import room
 from slicing.system.arrays import Ints, Mask
+from slicing.system.lazy import lazy
 
 FLOAT64 = pa.float64()
 
@@ -60,7 +61,8 @@ class RangePartials:
         return list(map(Filled, found, nulls))
 
     def _pieces(self) -> Iterator[tuple[slice, RangeBounds]]:
-        at, size, count = 0, self.piece, len(self)
+        at, count = 0, len(self)
+        size = count if self._copies and self.spans.step(0, count) == 1 else self.piece
         if count and isinstance(self.spans, Steady) and self.spans.grows:
             yield slice(0, count), self._growing(self.spans)  # each row is then added once
             return
@@ -68,7 +70,13 @@ class RangePartials:
             end = min(at + size, count)
             ranges = self._ranges(at, end)
             yield slice(at, end), ranges
-            at, size = end, max(self.piece, int(ranges.last[-1] - ranges.first[-1]))  # not many fewer than overlap
+            if end < count:
+                size = max(self.piece, int(ranges.last[-1] - ranges.first[-1]))  # not many fewer than overlap
+            at = end
+
+    @lazy
+    def _copies(self) -> bool:
+        return all([column.copies for column in self.columns])
 
     def _growing(self, spans: Steady) -> RangeBounds:
         rows = spans.first + spans.rows
@@ -77,23 +85,32 @@ class RangePartials:
 
     def _ranges(self, at: int, end: int) -> RangeBounds:
         spans = self.spans
-        step = spans.step(at, end)
-        if step and end - at <= self.piece:  # they lie as those of any other piece
+        step, size = spans.step(at, end), end - at
+        if step:
             begin, stop = (int(bounds[0]) for bounds in spans.of(at, at + 1))
-            first, last = (bounds[: end - at] for bounds in evenly(self.piece, step, stop - begin))
-            return RangeBounds(begin, begin + int(last[-1]), lambda: (first, last), end - at, spans.in_order, step)
+            rows, top = stop - begin, stop + (size - 1) * step
+
+            def find() -> tuple[Ints, Ints]:
+                if size > self.piece:
+                    return evenly(size, step, rows)
+                first, last = _shared(self.piece, step, rows)  # they lie as those of any other piece
+                return first[:size], last[:size]
+
+            return RangeBounds(begin, top, find, size, spans.in_order, step, rows)
         first, last = spans.of(at, end)
         bottom, top = map(int, (first[0], last[-1]) if spans.in_order else (first.min(), last.max()))
         if bottom:
             first, last = (np.subtract(bound, bottom, out=bound if spans.made else None) for bound in (first, last))
-        return RangeBounds(bottom, top, lambda: (first, last), end - at, spans.in_order, step)
+        return RangeBounds(bottom, top, lambda: (first, last), size, spans.in_order)
 
     def whole(self) -> tuple[Block, ...]:
         return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))
 
 
-@lru_cache(8)
 def evenly(size: int, step: int, rows: int) -> tuple[Ints, Ints]:
-    """Where ranges of ``rows`` rows begin and end that are a ``step`` apart. All callers share them: nobody writes."""
+    """Where ranges of ``rows`` rows begin and end that are a ``step`` apart."""
     first = np.arange(0, size * step, step)
     return first, first + rows
+
+
+_shared = lru_cache(8)(evenly)  # nobody writes into these
