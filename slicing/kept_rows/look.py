@@ -256,8 +256,8 @@ class KeyLook:
         contexts, notes = dict(store.contexts), dict(store.notes)
         for window, seen in windows:
             shown = seen.view
-            if isinstance(window, BoundContextAware):
-                contexts[window.number] = window.contexts(shown, h)
+            if isinstance(window, BoundContextAware):  # a view still has those of keys that have ended
+                contexts[window.number] = window.contexts(but(shown, contexts=store.contexts), h)
             elif window.notes:
                 at = np.arange(len(shown.rows)) if seen.rows is None else seen.rows
                 gone = at < cut[view.group[at]]

@@ -159,6 +159,28 @@ def test_keys_with_nothing_open_are_forgotten() -> None:
     assert stats["kept"] == 0 and stats["keys"] <= 8000
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_is_remembered_of_a_key_ends_with_the_key(compiled: bool) -> None:
+    """Also if other keys have rows in the same push, and windows see those."""
+
+    class Counts(sl.ContextAwareWindow):
+        def start(self) -> Any:
+            return 0
+
+        def see(self, context: int, time: int) -> Any:
+            both = self.OPEN + self.CLOSE if compiled else [self.opens(), self.closes()]
+            return context + 1, both
+
+    op = sl.Operator(sl.Spec("t", {"w": Counts()}, {"n": sl.count()}, by="k", watermark=sl.bounded(0), idle=15))
+    held = []
+    for step in range(30):
+        keys = [f"{step} {number}" for number in range(100)]
+        held.append(op.push(pa.table({"t": [10 * step] * 100, "k": keys})).stats)
+    assert how(Counts()).startswith("w: compiled") == compiled
+    assert max(stats["keys"] for stats in held[10:]) <= 500
+    assert max(stats["bytes"] for stats in held[20:]) <= max(stats["bytes"] for stats in held[10:20])
+
+
 @dataclass(frozen=True)
 class Gap(sl.ContextAwareWindow):
     """A session; its context is how many rows there were, and the time of the last one."""
