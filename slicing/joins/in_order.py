@@ -9,8 +9,10 @@ import numpy as np
 from slicing.columns.arrow_out import room
 from slicing.joins.arrivals import Rows
 from slicing.joins.within import LEFT, Band, Reach
-from slicing.kernels.band import last_in_order, nearer, none_before, unmirrored
-from slicing.system.arrays import LEAST, MOST, Codes, Ints
+from slicing.kernels.band import last_alike, last_in_order, nearer, nearest_beside, none_before, unmirrored
+from slicing.system.arrays import LEAST, MOST, NONE, Codes, Ints
+
+ANY = (1 << 64) - 1  # any distance is at most this
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,8 @@ def partners(match: str, band: Band, left: Rows, right: Rows, codes: int) -> Int
     if match == "first":
         return _first(band, of_left, of_right, codes)
     before, after = band.before, band.after
+    if min(before or 0, after or 0) >= 0 and not (left.code.any() or right.code.any()):
+        return _nearest_of_all(band, of_left, of_right)
     not_later = Band(before, 0 if after is None else min(after, 0))
     later = Band(-1 if before is None else min(before, -1), after)
     place = _last(not_later, of_left, of_right, codes)
@@ -42,6 +46,18 @@ def partners(match: str, band: Band, left: Rows, right: Rows, codes: int) -> Int
         if (right.time[1:] == right.time[:-1]).any():  # of rows of equal time and key, the last
             latest = _last(Band(None, 0), of_right, of_right, codes)
             place = np.where(place < 0, -1, latest.take(place, mode="clip"))
+    return place
+
+
+def _nearest_of_all(band: Band, left: Line, right: Line) -> Ints:
+    """The nearest right row of rows without keys: that before a row, or one right behind it. 1 M and 1 M rows 40 -> 21
+    ms."""
+    place, last = _last(Band(None, 0), left, right, 1), NONE
+    if (right.time[1:] == right.time[:-1]).any():  # of rows of equal time, the last
+        last = np.empty(right.time.size, np.int64)
+        last_alike(right.time, last)
+    limits = (np.uint64(ANY if by is None else by) for by in (band.before, band.after))
+    nearest_beside(left.time, right.time, last, *limits, place)
     return place
 
 

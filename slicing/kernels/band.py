@@ -298,6 +298,34 @@ def nearer(time, right_time, later, chosen):
 
 
 @kernel
+def last_alike(time, last):
+    """For each of ascending times the last row that has it."""
+    for j in range(time.size - 1, -1, -1):
+        alike = j + 1 < time.size and time[u64(j)] == time[u64(j + 1)]
+        last[u64(j)] = last[u64(j + 1)] if alike else j
+
+
+@kernel
+def nearest_beside(time, right_time, last, before, after, chosen):
+    """Of the last right row that is not later than a row, ``chosen`` (-1: none), and the right rows next to it, take
+    the nearer one, or none if it is earlier by more than ``before``, or later by more than ``after``. ``last``: of each
+    right row the last one of its time; empty if all times differ. No branch on what is nearer: see ``nearer``."""
+    if not right_time.size:
+        return
+    for j in range(chosen.size):
+        i, at, next = u64(j), chosen[u64(j)], chosen[u64(j)] + 1
+        behind = u64(time[i]) - u64(right_time[u64(max(at, 0))])
+        ahead = u64(right_time[u64(min(next, right_time.size - 1))]) - u64(time[i])
+        fits = np.int64(at >= 0) & np.int64(behind <= before)
+        comes = np.int64(next < right_time.size) & np.int64(ahead <= after)
+        takes = comes & ((1 - fits) | np.int64(ahead < behind))
+        place = at + takes
+        if last.size > 0:
+            place = last[u64(max(place, 0))]
+        chosen[i] = place if takes | fits else -1
+
+
+@kernel
 def take_words(words, places, out):
     """The words at these places; undefined where a place is -1."""
     for j in range(places.size):
