@@ -26,6 +26,7 @@ MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left early; fai
 NO_KEY = -1  # the code of a row with a null key, which has no partner
 MOST_RUNS = 64  # with more runs, slices become twice as long
 MOST_SLICES = 16  # most slices that one batch may lie in
+SLICED = 256  # rows of a batch for each of its slices; smaller ones cost more calls than they save
 SMALL, TINY = 16, 1 << 16  # a chunk below TINY rows and below a sixteenth of the kept rows is merged into the last one
 FEW_ROWS = 1 << 12  # rows that are looked through in each step
 SPARE = 1 << 12  # rows of the payload that may be dead, in addition to as many as are alive
@@ -162,7 +163,8 @@ class Side:
             return self
         side = self if self.runs or not self.least else replace(self, step=self.least)
         if side.step:
-            while run.high // side.step - run.low // side.step >= MOST_SLICES:
+            most = max(4, min(MOST_SLICES, len(run) // SLICED))  # 2: a slice may be longer than 64 bits tell
+            while run.high // side.step - run.low // side.step >= most:
                 side = side._coarser()
         runs = list(side.runs)
         for piece in _sliced(run, side.step):
