@@ -11,6 +11,7 @@ from slicing.columns.casts import plain
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
+from slicing.columns.taking import taken
 from slicing.columns.typed import column_type
 from slicing.columns.types import compared
 from slicing.columns.wanted import Wanted
@@ -53,7 +54,7 @@ def marks_in(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Tim
     else:
         rows = np.flatnonzero(present(column))
         mark = side.measure.marks(column.take(array_of(rows)))
-    batch = arrived.batch.take(array_of(rows)) if rows.size else arrived.batch.slice(0, 0)
+    batch = taken(arrived.batch, rows) if rows.size else arrived.batch.slice(0, 0)
     return _coded(plan, side, keys, batch, _common(side, mark))
 
 
