@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
 from slicing.joins.within import RIGHT
 from slicing.query.progress import Seen
 from slicing.system.arrays import LEAST, MOST, Codes, Ints, Mask
+from slicing.system.replace import but
 from slicing.times.measure import Measure
 
 
@@ -57,17 +58,17 @@ class Rows:
     def part(self, first: int, last: int) -> Rows:
         """The rows from ``first`` to ``last``. Rows with a null key belong to the part that begins at 0."""
         sequence = None if self.sequence is None else self.sequence[first:last]
-        rows = replace(
+        rows = but(
             self, time=self.time[first:last], code=self.code[first:last], name=self.name[first:last], sequence=sequence
         )
-        return rows if not first else replace(rows, keyless=NOWHERE, keyless_time=NOWHERE)
+        return rows if not first else but(rows, keyless=NOWHERE, keyless_time=NOWHERE)
 
     def names(self) -> Ints:
         return np.concatenate([self.name, self.keyless]) if self.keyless.size else self.name
 
     def renamed(self, names: Ints) -> Rows:
         """These rows with ``names`` as their names."""
-        return replace(self, name=names[: self.name.size], keyless=names[self.name.size :])
+        return but(self, name=names[: self.name.size], keyless=names[self.name.size :])
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ def parted(arrived: Timed, by_key: Mask, late: Ints) -> tuple[Timed, Ints]:
 
 def _without(arrived: Timed, late: Ints) -> Timed:
     kept = np.delete(np.arange(arrived.time.size), late)
-    return replace(arrived, batch=taken(arrived.batch, kept), time=arrived.time.take(kept))
+    return but(arrived, batch=taken(arrived.batch, kept), time=arrived.time.take(kept))
 
 
 def common_times(side: SidePlan, time: Ints) -> Ints:

@@ -8,7 +8,7 @@ are values: nothing that a failed push would have to undo is changed in place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from slicing.joins.slices import Coded, Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
 from slicing.system.arrays import NONE, Bytes, Codes, Ints, Mask
 from slicing.system.lazy import lazy
+from slicing.system.replace import but
 
 MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left early; fails `where` with any row
 NO_KEY = -1  # the code of a row with a null key, which has no partner
@@ -127,15 +128,15 @@ class Side:
 
     def looked_through(self, were: bool) -> Side:
         """This side after a step, in which all rows were looked through or not."""
-        return replace(self, seen=self.held, since=0) if were else replace(self, since=self.since + 1)
+        return but(self, seen=self.held, since=0) if were else but(self, since=self.since + 1)
 
     def sliced(self, tables: Iterable[Slices]) -> Side:
         """This side with ``tables`` as its slices."""
-        return replace(self, slices=tuple([table for table in tables if len(table)]))
+        return but(self, slices=tuple([table for table in tables if len(table)]))
 
     def stored(self, chunks: tuple[pa.RecordBatch, ...]) -> Side:
         """This side with ``chunks`` as its payload."""
-        return replace(self, chunks=chunks, sizes=tuple(map(arrow_io.size_of, chunks)))
+        return but(self, chunks=chunks, sizes=tuple(map(arrow_io.size_of, chunks)))
 
     # --- rows come --------------------------------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class Side:
         flags = np.zeros(self.flags.size + count, np.uint8)
         flags[: self.flags.size] = self.flags
         if not count or not payload.num_columns:
-            return replace(self, next=self.next + count, flags=flags)
+            return but(self, next=self.next + count, flags=flags)
         chunks, sizes = list(self.chunks), list(self.sizes)
         while chunks and SMALL * (chunks[-1].num_rows + payload.num_rows) < self.held and payload.num_rows < TINY:
             try:
@@ -155,13 +156,13 @@ class Side:
             sizes.pop()
         chunks.append(payload)
         sizes.append(arrow_io.size_of(payload))
-        return replace(self, chunks=tuple(chunks), sizes=tuple(sizes), next=self.next + count, flags=flags)
+        return but(self, chunks=tuple(chunks), sizes=tuple(sizes), next=self.next + count, flags=flags)
 
     def added(self, run: Run) -> Side:
         """This side with one more run, cut into slices of time."""
         if not len(run):
             return self
-        side = self if self.runs or not self.least else replace(self, step=self.least)
+        side = self if self.runs or not self.least else but(self, step=self.least)
         if side.step:
             most = max(4, min(MOST_SLICES, len(run) // SLICED))  # 2: a slice may be longer than 64 bits tell
             while run.high // side.step - run.low // side.step >= most:
@@ -169,7 +170,7 @@ class Side:
         runs = list(side.runs)
         for piece in _sliced(run, side.step):
             side._put(runs, piece)
-        side = replace(side, runs=tuple(_settled(runs)))
+        side = but(side, runs=tuple(_settled(runs)))
         while side.step and len(side.runs) > MOST_RUNS:
             side = side._coarser()
         return side
@@ -188,11 +189,11 @@ class Side:
         step = 2 * self.step
         runs: list[Run] = []
         for run in self.runs:
-            run = replace(run, slot=run.low // step)
+            run = but(run, slot=run.low // step)
             while runs and runs[-1].slot == run.slot:
                 run = merged(runs.pop(), run)  # runs of one slice are in order of arrival
             runs.append(run)
-        return replace(self, runs=tuple(runs), step=step)
+        return but(self, runs=tuple(runs), step=step)
 
     # --- rows go ----------------------------------------------------------------------------------------------------
 
@@ -210,7 +211,7 @@ class Side:
             if len(rest):
                 kept.append(rest)
             left.append(lost)
-        return replace(self, runs=tuple(kept), gone=gone), left
+        return but(self, runs=tuple(kept), gone=gone), left
 
     def purged_by(self, over: Done) -> tuple[Side, list[Run]]:
         """This side without the rows that are done by the mark of their code, and these rows."""
@@ -228,7 +229,7 @@ class Side:
             if len(rest):
                 kept.append(rest)
             left.append(out)
-        return replace(self, runs=tuple(kept), gone=self.gone - lost), left
+        return but(self, runs=tuple(kept), gone=self.gone - lost), left
 
     def split(self, run: Run, until: int) -> tuple[Run, Run]:
         """The rows of a run after ``until``, and the other rows; both without rows that had left early."""
@@ -253,14 +254,14 @@ class Side:
         """This side with only the rows of each run that its mask keeps; None keeps all rows."""
         pairs = zip(self.runs, keep, strict=True)
         runs = [run if mask is None or mask.all() else run.take(np.flatnonzero(mask)) for run, mask in pairs]
-        return replace(self, runs=tuple(run for run in runs if len(run)))
+        return but(self, runs=tuple(run for run in runs if len(run)))
 
     def swept(self) -> Side:
         """This side without the rows that have left early, if these are a quarter or more."""
         if not self.gone or 4 * self.gone < sum(map(len, self.runs)):
             return self
         keep = [(self.flags[run.name - self.base] & GONE) == 0 for run in self.runs]
-        return replace(self.without(keep), gone=0)
+        return but(self.without(keep), gone=0)
 
     def freed(self, waiting: Sequence[Ints]) -> tuple[Side, list[Ints]]:
         """This side without the payload of rows that have left; ``waiting``: names of rows outside of runs to keep.
@@ -280,23 +281,23 @@ class Side:
         rank = np.cumsum(alive) - 1
         places = np.flatnonzero(alive)
         chunks = rows_at(side.chunks, places)
-        runs = tuple(replace(run, name=rank[run.name - side.base]) for run in side.runs)
+        runs = tuple(but(run, name=rank[run.name - side.base]) for run in side.runs)
         renamed = [rank[names - side.base] for names in waiting]
-        side = replace(side, runs=runs, base=0, next=places.size, flags=side.flags[places])
+        side = but(side, runs=runs, base=0, next=places.size, flags=side.flags[places])
         return side.stored(chunks), renamed
 
     def _let_go(self, oldest: int) -> Side:
         if oldest == self.next:
-            return replace(self, chunks=(), sizes=(), base=self.next, flags=self.flags[:0])
+            return but(self, chunks=(), sizes=(), base=self.next, flags=self.flags[:0])
         chunks, base = list(self.chunks), self.base
         if not chunks:  # there are only flags
-            return replace(self, base=oldest, flags=self.flags[oldest - base :])
+            return but(self, base=oldest, flags=self.flags[oldest - base :])
         while chunks and base + chunks[0].num_rows <= oldest:
             base += chunks.pop(0).num_rows
         if base == self.base:
             return self
         sizes = self.sizes[len(self.sizes) - len(chunks) :]
-        return replace(self, chunks=tuple(chunks), sizes=sizes, base=base, flags=self.flags[base - self.base :])
+        return but(self, chunks=tuple(chunks), sizes=sizes, base=base, flags=self.flags[base - self.base :])
 
     def flagged(self, places: Ints, flag: int) -> Side:
         """This side with a flag set at these places of the payload."""
@@ -304,7 +305,7 @@ class Side:
             return self
         flags = self.flags.copy()
         flags[places] |= np.uint8(flag)
-        return replace(self, flags=flags)
+        return but(self, flags=flags)
 
     # --- columns ----------------------------------------------------------------------------------------------------
 
@@ -380,7 +381,7 @@ def _sliced(run: Run, step: int) -> Iterable[Run]:
         return [run]
     first, last = run.low // step, run.high // step
     if first == last:
-        return [replace(run, slot=first)]
+        return [but(run, slot=first)]
     slots = run.time // step - first
     pieces = ((slot, np.flatnonzero(slots == slot)) for slot in range(last - first + 1))
     return [run.take(rows, first + slot) for slot, rows in pieces if rows.size]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from slicing.cells.blocks import Block
 from slicing.columns.order import order_by
 from slicing.system.arrays import Codes, Ints, Mask
 from slicing.system.lazy import lazy
+from slicing.system.replace import but
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class Slices(Coded):
 
     def recoded(self, code: Codes) -> Slices:
         """These slices with new codes of keys."""
-        found = replace(self, code=code[self.code])
+        found = but(self, code=code[self.code])
         return found.take(order_by(found.time, found.code.astype(np.int64)))
 
 

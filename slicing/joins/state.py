@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from slicing.joins.step import NOBODY, Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.progress import Progress
 from slicing.system.arrays import LEAST, MOST, Ints
+from slicing.system.replace import but
 
 Own = tuple[int | None, int | None]
 Marked = tuple[tuple[object, ...], tuple[object, ...]]  # watermarks given before the first rows of each side
@@ -69,12 +70,12 @@ class JoinState:
         """The state with more marks of keys of a side."""
         by_key = list(self.by_key)
         by_key[side] = by_key[side].raised(code, mark)
-        return replace(self, by_key=(by_key[LEFT], by_key[RIGHT]))
+        return but(self, by_key=(by_key[LEFT], by_key[RIGHT]))
 
     def without_marks(self) -> JoinState:
         """The state without marks of keys that the watermarks of the streams have reached."""
         left, right = (marks.ahead_of(mark) for marks, mark in zip(self.by_key, self.marks, strict=True))
-        return self if (left, right) == self.by_key else replace(self, by_key=(left, right))
+        return self if (left, right) == self.by_key else but(self, by_key=(left, right))
 
     def judge(self) -> Marks:
         """The watermarks by which the next rows are judged."""
@@ -96,9 +97,9 @@ def replanned(state: JoinState, plan: TwoSides) -> JoinState:
         keys.encode_values([value.cast(type) for value, type in zip(values, plan.key_types, strict=True)])
     sides = []
     for side, was in zip(plan.sides, state.sides, strict=True):
-        new = replace(was, runs=(), least=plan.within.step, step=plan.within.step)
+        new = but(was, runs=(), least=plan.within.step, step=plan.within.step)
         for run in was.runs:
-            new = new.added(replace(run, time=_scaled(run.time, scale), slot=0))
+            new = new.added(but(run, time=_scaled(run.time, scale), slot=0))
         chunks = tuple(chunk.select(side.kept) for chunk in was.chunks) if side.kept else ()
         sides.append(new.stored(chunks))
     first = 0
@@ -106,9 +107,9 @@ def replanned(state: JoinState, plan: TwoSides) -> JoinState:
         sides[RIGHT] = sides[RIGHT].flagged(unfit(plan, RIGHT, first, chunk), UNFIT)
         first += chunk.num_rows
     tasks = tuple(_scaled_task(task, scale) for task in state.tasks)
-    waiting = [replace(gone, time=_scaled(gone.time, scale)) for gone in state.waiting]
+    waiting = [but(gone, time=_scaled(gone.time, scale)) for gone in state.waiting]
     marks = Marks(*(None if mark is None else clipped(mark * scale) for mark in state.marks))
-    return replace(
+    return but(
         state, plan=plan, keys=keys, sides=(sides[LEFT], sides[RIGHT]), tasks=tasks, marks=marks,
         waiting=(waiting[LEFT], waiting[RIGHT]),
         by_key=(state.by_key[LEFT].scaled(scale), state.by_key[RIGHT].scaled(scale)),
@@ -119,8 +120,8 @@ def _scaled_task(task: Task, scale: int) -> Task:
     marks = None if task.marks is None else Marks(*(None if m is None else clipped(m * scale) for m in task.marks))
     rows = task.rows
     if rows is not None:
-        rows = replace(rows, time=_scaled(rows.time, scale), keyless_time=_scaled(rows.keyless_time, scale))
-    return replace(task, rows=rows, marks=marks)
+        rows = but(rows, time=_scaled(rows.time, scale), keyless_time=_scaled(rows.keyless_time, scale))
+    return but(task, rows=rows, marks=marks)
 
 
 def _scaled(time: Ints, scale: int) -> Ints:
@@ -145,13 +146,12 @@ def settled(
         side, names = side.freed([_rows(tasks[at]).names() for at in of_side] + [waiting[number].name])
         renamed = dict(zip(of_side, names, strict=False))
         tasks = tuple(
-            replace(task, rows=_rows(task).renamed(renamed[at])) if at in renamed else task
-            for at, task in enumerate(tasks)
+            but(task, rows=_rows(task).renamed(renamed[at])) if at in renamed else task for at, task in enumerate(tasks)
         )
-        shown.append(replace(waiting[number], name=names[-1]))
+        shown.append(but(waiting[number], name=names[-1]))
         kept.append(side)
     left, right = kept
-    state = replace(state, sides=(left, right), marks=marks, tasks=tasks, waiting=(shown[LEFT], shown[RIGHT]))
+    state = but(state, sides=(left, right), marks=marks, tasks=tasks, waiting=(shown[LEFT], shown[RIGHT]))
     return _forgotten(state.without_marks())
 
 
@@ -174,20 +174,19 @@ def _forgotten(state: JoinState) -> JoinState:
     code = np.full(len(keys), -1, np.int32)
     code[live] = np.arange(live.size)
     sides = [
-        replace(
+        but(
             side,
-            runs=tuple(replace(run, code=code[run.code]) for run in side.runs),
+            runs=tuple(but(run, code=code[run.code]) for run in side.runs),
             slices=tuple(part.recoded(code) for part in side.slices),
         )
         for side in state.sides
     ]
     tasks = tuple(
-        task if task.rows is None else replace(task, rows=replace(task.rows, code=code[task.rows.code]))
-        for task in state.tasks
+        task if task.rows is None else but(task, rows=but(task.rows, code=code[task.rows.code])) for task in state.tasks
     )
     left, right = (marks.recoded(code) for marks in state.by_key)
     sides_now = sides[LEFT], sides[RIGHT]
-    return replace(state, keys=keys.compact(live), sides=sides_now, tasks=tasks, by_key=(left, right))
+    return but(state, keys=keys.compact(live), sides=sides_now, tasks=tasks, by_key=(left, right))
 
 
 def clipped(mark: int | None) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import LEFT, RIGHT, Band
 from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arrays import MOST, NONE, Bytes, Ints, Mask
+from slicing.system.replace import but
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +95,8 @@ class Step:
             fit = self._fitting(found, len(rows))
             if fit < len(rows):
                 if fit:
-                    self._take(replace(task, rows=rows.part(0, fit)))
-                return replace(task, rows=rows.part(fit, len(rows)))
+                    self._take(but(task, rows=rows.part(0, fit)))
+                return but(task, rows=rows.part(fit, len(rows)))
         self._tell(side, rows.keyless, rows.keyless_time)
         if found is not None and found.hits:
             run = self._join(side, rows, run, order, found)
@@ -117,7 +118,7 @@ class Step:
         side = task.side
         until = self._until(side, task.marks, task.ended) if task.marks is not None else None
         if until is not None and len(run) and run.low <= until and self._may_leave(side):
-            run, gone = replace(own, gone=0).split(run, until)
+            run, gone = but(own, gone=0).split(run, until)
             self._left(side, gone)
         self.sides[side] = own.added(run)
 
@@ -237,7 +238,7 @@ class Step:
         else:
             places = self._first_true(rows, found, flags)
             flags[places] |= np.uint8(GONE)
-        self.sides[LEFT] = replace(left, flags=flags, gone=left.gone + places.size).swept()
+        self.sides[LEFT] = but(left, flags=flags, gone=left.gone + places.size).swept()
         self._give_met(places)
         return run
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -29,6 +28,7 @@ from slicing.lifecycle.errors import SnapshotError
 from slicing.query.given_watermarks import fitting, later, waiting
 from slicing.query.policy import Policy
 from slicing.system.heap import keep_freed_memory
+from slicing.system.replace import but
 from slicing.system.threads import thread_count
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.measure import plain_moment
@@ -46,7 +46,7 @@ class TwoSided(TakesTurns, Generic[Out]):
     def __init__(self, spec: TwoSidedSpec, policy: Policy, threads: int) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a slicing.query.policy.Policy; got {policy!r}")
-        self._spec, self._policy = spec, replace(policy, threads=thread_count(threads))
+        self._spec, self._policy = spec, policy.with_arguments(threads=thread_count(threads))
         self._advanced: Marked = ((), ())  # watermarks given before the side's first rows
         self._ended = False
         self._state: JoinState | None = None
@@ -109,9 +109,9 @@ class TwoSided(TakesTurns, Generic[Out]):
             argument = f"{self._spec.sides[side]}_marks"
             found = marks_of(state.plan, state.plan.sides[side], state.keys, table, argument)
             state = state.with_marks(side, *found)
-        state = replace(state, own=(own[LEFT], own[RIGHT]))
+        state = but(state, own=(own[LEFT], own[RIGHT]))
         advanced = _with_marks(self._advanced, pending)
-        state = replace(state, tasks=(*state.tasks, Task(LEFT, None, state.judge())))
+        state = but(state, tasks=(*state.tasks, Task(LEFT, None, state.judge())))
         out = self._worked(state, no_counts(self._spec), {})
         self._advanced = advanced
         return out
@@ -126,7 +126,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         except BaseException as error:
             refused = isinstance(error, ValueError | TypeError | OverflowError)
             if before is not None and keys is not None and self._state is before:
-                self._state = replace(before, keys=keys.as_it_was(known, rebuild=not refused))
+                self._state = but(before, keys=keys.as_it_was(known, rebuild=not refused))
             raise
 
     def _stored(self, state: JoinState, side: int, arrived: Timed) -> tuple[JoinState, Rows]:
@@ -136,7 +136,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         rows = encoded(plan, plan.sides[side], state.keys, arrived, first, self._policy.threads)
         new = sides[side].appended(plan.sides[side].payload(arrived.batch), arrived.time.size)
         sides[side] = new.flagged(unfit(plan, side, first, arrived.batch) - new.base, UNFIT)
-        return replace(state, sides=(sides[LEFT], sides[RIGHT])), rows
+        return but(state, sides=(sides[LEFT], sides[RIGHT])), rows
 
     def _push(self, given: dict[int, pa.RecordBatch]) -> Out:
         self._check_open()
@@ -167,9 +167,9 @@ class TwoSided(TakesTurns, Generic[Out]):
         for side, batch in arrived.items():
             found = marks_in(plan, plan.sides[side], state.keys, batch)
             state = state if found is None else state.with_marks(side, *found)
-        state = replace(state, progress=(progress[LEFT], progress[RIGHT]), own=(own[LEFT], own[RIGHT]))
-        tasks[-1] = replace(tasks[-1], marks=state.judge())
-        return self._worked(replace(state, tasks=tuple(tasks)), counts, late)
+        state = but(state, progress=(progress[LEFT], progress[RIGHT]), own=(own[LEFT], own[RIGHT]))
+        tasks[-1] = but(tasks[-1], marks=state.judge())
+        return self._worked(but(state, tasks=tuple(tasks)), counts, late)
 
     @property
     def _knows_columns(self) -> bool:
@@ -185,7 +185,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         def put_back() -> None:
             self.__dict__.update(as_it_is)
             if state is not None and keys is not None:
-                self._state = replace(state, keys=keys.as_it_was(known, rebuild=True))
+                self._state = but(state, keys=keys.as_it_was(known, rebuild=True))
 
         return put_back
 
@@ -234,7 +234,7 @@ class TwoSided(TakesTurns, Generic[Out]):
             if not known[side]:
                 given = self._advanced[side]
                 own[side] = functools.reduce(later, fitting(given, partial(_advanced, plan.sides[side])), None)
-        return replace(state, own=(own[LEFT], own[RIGHT]))
+        return but(state, own=(own[LEFT], own[RIGHT]))
 
 
 def no_counts(spec: TwoSidedSpec) -> Counts:

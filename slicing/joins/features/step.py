@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from slicing.joins.slices import Slices
 from slicing.joins.step import NO_MARKS, NOBODY, Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.system.arrays import MOST, Mask
+from slicing.system.replace import but
 
 
 class FeatureStep:
@@ -42,7 +42,7 @@ class FeatureStep:
         self._by_key = NO_MARKS if by_key is None else by_key
         self.labels, self.events = sides
         # labels with a null key, by (time, arrival); they wait until the events' columns are known
-        self.keyless = replace(waiting, code=np.full(waiting.name.size, -1, np.int32))
+        self.keyless = but(waiting, code=np.full(waiting.name.size, -1, np.int32))
         self.answered = 0
         self._whole = whole
         self._leaving: list[Run] = []
@@ -121,7 +121,7 @@ class FeatureStep:
         """Keep labels, except those that are already complete: these are answered at once."""
         run = self._run(rows)
         if until is not None and len(run) and run.low <= until:
-            run, gone = replace(self.labels, gone=0).split(run, until)
+            run, gone = but(self.labels, gone=0).split(run, until)
             self._leaving.append(gone)
         self.labels = self.labels.added(run)
         if rows.keyless.size:
