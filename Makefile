@@ -45,10 +45,12 @@ demo: .venv/.spark
 demo-here: .venv/.core
 	@$(PY) -m slicing demo
 
-# All three speak even if the first one fails; ruff and mypy beside the first tests, so that pytest has the last word. A
-# file of tests stays in one process; those with few tests, which take longest, do not come last.
+# All three speak even if the first one fails; ruff and mypy beside the first tests, so that pytest has the last word.
+# Tests are collected once before: otherwise each process would compile all of them. A file of tests stays in one
+# process; those with few tests, which take longest, do not come last.
 test: .venv/.test
 	@status=0; { $(PY) -m ruff check . || status=1; $(PY) -m mypy || status=1; exit $$status; } & checks=$$!; \
+	$(PY) -m pytest --collect-only -q >/dev/null 2>&1; \
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder || status=1; \
 	wait $$checks || status=1; \
 	exit $$status

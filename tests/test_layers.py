@@ -7,6 +7,7 @@ Every import counts: those inside functions, and those for type checkers alone, 
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -47,6 +48,7 @@ MODULES = {
 }
 
 
+@cache
 def imported(module: str) -> set[str]:
     """The modules of both packages that a module imports, wherever it does."""
     path = MODULES[module]

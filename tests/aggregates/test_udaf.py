@@ -359,11 +359,11 @@ def answers(agg: sl.Aggregate, values: list) -> list:
 def test_values_around_functions_are_those_of_when_it_was_built() -> None:
     """Integers compile when the first column of integers comes; floats compile at once."""
     table = np.array([0.0, 7.0])
-    made = [sl.udaf("u", **{**ADD, "lift": lambda x: x * k + table[1], "commutative": True}) for k in (2, 3, 5)]  # noqa: B023
+    made = [sl.udaf("u", **{**ADD, "lift": lambda x: x * k + table[1], "commutative": True}) for k in (2, 5)]  # noqa: B023
     again = [pickle.loads(pickle.dumps(agg)) for agg in made]
     table[1] = 9.0
     for values in ([1.0], [1]):
-        assert [answers(agg, values) for agg in (*made, *again)] == [[9.0], [10.0], [12.0]] * 2
+        assert [answers(agg, values) for agg in (*made, *again)] == [[9.0], [12.0]] * 2
 
 
 @numba.njit

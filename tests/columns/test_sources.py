@@ -926,8 +926,13 @@ def test_a_generator_is_asked_for_a_frame_when_the_one_before_is_in():
 
 PEAK = """
 import resource, sys
-import polars, pandas, duckdb, pyarrow as pa, pyarrow.dataset, pyarrow.parquet
+import pyarrow as pa, pyarrow.dataset, pyarrow.parquet
 import slicing as sl
+
+if sys.argv[2] == "lazy frame":
+    import polars
+if sys.argv[2] == "relation":
+    import duckdb
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -958,7 +963,7 @@ def large(tmp_path_factory):
     for name, groups in (("small", 2), ("large", 48)):
         (folder / name).mkdir()
         schema = pa.schema({"t": pa.int64(), "k": pa.int64(), "v": pa.float64(), "unused": pa.float64()})
-        with pq.ParquetWriter(folder / name / "0.parquet", schema) as writer:
+        with pq.ParquetWriter(folder / name / "0.parquet", schema, use_dictionary=["k"]) as writer:
             for group in range(groups):
                 t = np.arange(group * rows, (group + 1) * rows)
                 part = {"t": t, "k": t % 50, "v": np.sqrt(t), "unused": np.sqrt(t)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -88,7 +89,6 @@ def test_the_order_of_rows_that_come_late(name, share, delay):
     np.testing.assert_array_equal(ordered, np.sort(time))
 
 
-_fmin, _fmax = np.fmin.reduce, np.fmax.reduce  # NaN only where all are
 VALUES = {
     "at random": lambda chance: chance.integers(-(2**62), 2**62, ROWS),
     "few": lambda chance: chance.integers(0, 3, ROWS),
@@ -119,8 +119,9 @@ def test_the_least_of_ranges(name, form, most, width):
         first, last = np.maximum(begin, 0), np.clip(begin + width, 1, ROWS)
         out, in_order = np.empty(first.size, np.int64), bool((np.diff(first) >= 0).all() and (np.diff(last) >= 0).all())
         least_of(x, fold, flip, unfold, first, last, in_order, np.empty(ROWS, np.int64), out)
-        reduced = {"numbers": (np.min, np.max)}.get(form, (_fmin, _fmax))[most]
-        expected = np.array([reduced(values[a:b]) for a, b in zip(first, last, strict=True)])
+        reduced = {"numbers": (np.minimum, np.maximum)}.get(form, (np.fmin, np.fmax))[most]  # NaN only where all are
+        asked, at = np.unique(np.stack([first, last], axis=1), axis=0, return_inverse=True)
+        expected = reduced.reduceat(np.append(values, values[:1]), asked.ravel())[::2][at]
         found = {"floats": out.view(np.float64), "keys of floats": word_floats(out)}.get(form, out)
         np.testing.assert_array_equal(found, expected)
 
@@ -192,6 +193,15 @@ def grouped(groups: list[np.ndarray]) -> list[np.ndarray]:
     return list(np.array(found, np.float64).T.copy())
 
 
+def moments(inside: np.ndarray) -> tuple:
+    """How many there are, whether all are finite, the largest, the mean and the squared deviations."""
+    if not inside.size:
+        return 0, True, 0, 0, 0
+    with np.errstate(invalid="ignore"):
+        mean = inside.mean()
+        return inside.size, np.isfinite(inside).all(), abs(inside).max(), mean, ((inside - mean) ** 2).sum()
+
+
 @pytest.mark.parametrize("width", [1, 7, 64, 700])
 @pytest.mark.parametrize("form", ["values", "groups", "some"])
 def test_the_moments_of_ranges(form, width):
@@ -206,19 +216,18 @@ def test_the_moments_of_ranges(form, width):
     if form == "values":
         count, squares = np.empty((2, 0))
     forward = [np.arange(ROWS) - width + 1, np.arange(0, ROWS, 3), np.repeat(np.arange(0, ROWS, 50), 70)]
+    wanted = cache(lambda a, b: moments(values[ends[a - 1] if a else 0 : ends[b - 1]].astype(np.longdouble)))
     for begin in (*forward, np.concatenate([np.arange(300), np.arange(500, 100, -7)]), chance.integers(0, ROWS, 300)):
         first, last = np.maximum(begin, 0), np.clip(begin + width, 1, ROWS)
         found = np.empty((2, first.size))
         moments_of(count, means, squares, first, last, np.empty((3, ROWS)), *found)
         for a, b, its_mean, its_squares in zip(first, last, *found, strict=True):
-            inside = values[ends[a - 1] if a else 0 : ends[b - 1]].astype(np.longdouble)
-            if not inside.size:
+            size, finite, most, *expected = wanted(a, b)
+            if not size:
                 continue
-            with np.errstate(invalid="ignore"):
-                expected = inside.mean(), ((inside - inside.mean()) ** 2).sum()
-            if not np.isfinite(inside).all():
+            if not finite:
                 assert not np.isfinite([its_mean, its_squares]).any()
-            elif abs(inside).max() < 1e101:  # squares of what is larger may not fit a float
+            elif most < 1e101:  # squares of what is larger may not fit a float
                 mean, squares_of = map(float, expected)
                 assert abs(its_mean - mean) <= max(1e-12 * abs(mean), 1e-6)
                 assert abs(its_squares - squares_of) <= max(1e-9 * squares_of, 1e-12 * mean**2)

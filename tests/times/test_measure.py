@@ -509,7 +509,7 @@ def test_words_print_as_python_values() -> None:
 DAY = 86_400
 FROM, UNTIL = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (1970, 2038))
 # no clocks change twice in less than six days
-SAMPLES = [datetime(1969, 11, 1, tzinfo=UTC) + timedelta(days=n) for n in range(0, (UNTIL - FROM) // DAY + 120, 3)]
+SAMPLES = [datetime(1969, 11, 1, tzinfo=UTC) + timedelta(days=n) for n in range(0, (UNTIL - FROM) // DAY + 120, 5)]
 PERIOD = {
     "1d": lambda dates: dates.astype(np.int64),
     "1w": lambda dates: (dates.astype(np.int64) + 3) // 7,  # 1970-01-01 was a Thursday
@@ -540,8 +540,8 @@ def changes(tz: str) -> tuple[tuple[datetime, timedelta], ...]:
 
 @cache
 def different() -> set[str]:
-    """One zone, the first by name, of those whose clocks are alike."""
-    return set({changes(tz): tz for tz in reversed(ZONES)}.values())
+    """One zone, the first by name, of every second one whose clocks are alike."""
+    return set({changes(tz): tz for tz in reversed(ZONES[::2])}.values())
 
 
 def clocks(tz: str) -> tuple[np.ndarray, np.ndarray]:
