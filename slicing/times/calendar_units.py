@@ -117,6 +117,9 @@ def calendar_steps(every: object, unit: str, offset: str | None, cumulate: bool)
             f"windows of {unit!r} begin with days or longer units; got every={every!r}. For other steps use "
             "sl.sliding; cumulate=True makes windows of hours since the unit began"
         )
+    if unit[-1] == "w" and every[-1] == "d" and step.seconds % _WEEK == 0:
+        every = f"{step.seconds // _WEEK}w"  # from Monday, too
+        step = Unit.of(every)
     alike = bool(whole.months) == bool(step.months)
     aligned = not cumulate or whole.months or step.months or (whole.first - step.first) % step.seconds == 0
     if not whole.holds(step) or not (alike or cumulate) or not aligned:

@@ -193,6 +193,8 @@ def test_how_it_is_written() -> None:
     spec = sl.Spec("t", {"w": window}, {"n": sl.count()})
     assert sl.Spec.from_toml(spec.to_toml()) == spec and eval(repr(spec)) == spec
     assert sl.calendar("1mo", every="1mo") == sl.calendar("1mo", every="1mo", cumulate=True) == sl.calendar("1mo")
+    assert sl.calendar("4w", every="14d") == sl.calendar("4w", every="2w")  # from Monday
+    assert sl.calendar("1w", every="7d") == sl.calendar("1w", every="7d", cumulate=True) == sl.calendar("1w")
     assert sl.calendar("3mo", every="1mo") != sl.calendar("3mo", every="1mo", cumulate=True)
 
 
@@ -202,7 +204,7 @@ def test_how_it_is_written() -> None:
         ({"unit": "1mo", "every": "1d"}, "every must divide unit, .*; got unit='1mo', every='1d'$"),
         ({"unit": "1mo", "every": "1w", "cumulate": True}, "every must divide unit, .*; got unit='1mo', every='1w'$"),
         (
-            {"unit": "2w", "every": "7d", "cumulate": True},
+            {"unit": "5w", "every": "5d", "cumulate": True},
             "every must divide unit, .* \\(weeks are counted from Monday",
         ),
         ({"unit": "1w", "every": "1mo", "cumulate": True}, "every must divide unit, .*; got unit='1w', every='1mo'$"),
