@@ -315,7 +315,7 @@ def spec(case: Case) -> sl.Spec:
             for name in ("col", "q", "k", "return", "share", "error", "at_most", "keep")
             if a.get(name) is not None
         ]
-        made = build(*args, **({"ddof": a["ddof"]} if "ddof" in a else {}))
+        made = build(*args, **{name: a[name] for name in ("ddof", "interpolation") if name in a})
         return made if a.get("where") is None else made.where(a["where"])
 
     def watermark(w: Values) -> Any:

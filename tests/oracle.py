@@ -352,11 +352,22 @@ def extreme(values: list, pick: Callable) -> Any:
     return pick([value for value in values if not (isinstance(value, float) and isnan(value))], default=nan)
 
 
-def quantile(values: list, q: float, error: float = 0.0) -> Near:
+def quantile(values: list, q: float, error: float = 0.0, interpolation: str = "linear") -> Near:
     """Between the two values around the place q of the way from the first to the last, each known up to `error`."""
     if any(isinstance(value, float) and isnan(value) for value in values):
         return Near(nan, 0.0)
     numbers, at = sorted(map(float, values)), q * (len(values) - 1)
+    match interpolation:
+        case "lower":
+            at = float(math.floor(at))
+        case "higher":
+            at = float(math.ceil(at))
+        case "nearest":
+            at = float(round(at))  # half to even
+        case "midpoint":
+            at = (math.floor(at) + math.ceil(at)) / 2
+        case "inverted_cdf":  # the first value with at least q of the values up to it
+            at = float(next(n for n in range(len(values)) if n + 1 >= q * len(values)))
     least = 1e-16 * max((abs(n) for n in numbers if not isinf(n)), default=0.0) if error else 0.0
     below, share = numbers[math.floor(at)], at - math.floor(at)
     if not share:
@@ -484,7 +495,7 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
         "first": lambda: first,
         "last": lambda: last,
         "median": lambda: quantile(values, 0.5),
-        "quantile": lambda: quantile(values, agg["q"]),
+        "quantile": lambda: quantile(values, agg["q"], interpolation=agg.get("interpolation", "linear")),
         "approx_quantile": lambda: quantile(values, agg["q"], agg["error"]),
         "collect": lambda: values[-agg["at_most"] :] if agg.get("keep") == "last" else values[: agg.get("at_most")],
         "any": lambda: any(values),

@@ -327,6 +327,8 @@ def aggregates(draw: DrawFn, kit: Kit, value_columns: dict[str, str]) -> Values:
     if fn in drawn:
         name, strategy = drawn[fn]
         agg[name] = draw(strategy)
+    if fn == "quantile" and draw(st.booleans()):
+        agg["interpolation"] = draw(st.sampled_from(["lower", "higher", "nearest", "midpoint", "inverted_cdf"]))
     if draw(st.integers(0, 4)) == 0:
         agg["where"] = "flag"
     return agg

@@ -42,8 +42,11 @@ from slicing.columns.pools import comparable
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
-from slicing.system.arguments import at_least_one, says_arguments
+from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.arrays import Floats, Ints
+
+INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf")  # as numpy's methods
+_ROUNDED = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}
 
 # --- definitions -----------------------------------------------------------------------------------------------------
 
@@ -53,16 +56,18 @@ def _lane(agg: Aggregate, kind: ListKind, form: str = "low") -> Lane:
 
 
 def quantiles(
-    windows: Windows | Selecting, q: float | None, floats: Callable[[Ints], Floats], has_nan: bool
+    windows: Windows | Selecting,
+    q: float | None,
+    floats: Callable[[Ints], Floats],
+    has_nan: bool,
+    interpolation: str = INTERPOLATIONS[0],
 ) -> Lowered:
     """The quantile ``q`` of each window (None: the median); ``floats`` converts words, one a window, to numbers."""
     last = windows.count - 1
     if q is None:
         share, low, high = None, last >> 1, (last + 1) >> 1
     else:
-        at = q * last
-        low = np.floor(at).astype(np.int64)
-        share = at - low
+        low, share = _placed(q, last, interpolation)
         high = low + (share > 0)
     below, above = (floats(np.ascontiguousarray(w)) for w in windows.ranked(low, high).T)
     numbers = windows.spread(_between(below, above, share))
@@ -73,12 +78,26 @@ def quantiles(
 
 def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        pool = pools.get(agg.value_column)
-        q, has_nan = dict(agg.options).get("q"), value.family == FLOAT
-        windows = Picked.shared(b[0], Windows.of)
-        return quantiles(windows, q, lambda words: value.floats(value.array(words, None, pool)), has_nan)
+        pool, windows = pools.get(agg.value_column), Picked.shared(b[0], Windows.of)
+        read, options = (lambda words: value.floats(value.array(words, None, pool))), dict(agg.options)
+        between = options.get("interpolation", INTERPOLATIONS[0])
+        return quantiles(windows, options.get("q"), read, value.family == FLOAT, between)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.float64(), lower)
+
+
+def _placed(q: float, last: Ints, interpolation: str) -> tuple[Ints, Floats]:
+    """The value below the quantile ``q`` of each window, by its place, and the share of the way to the next value.
+    ``last``: the place of the largest value."""
+    if interpolation == "inverted_cdf":
+        at = np.ceil(q * (last + 1)) - 1
+        return np.maximum(at, 0).astype(np.int64), np.zeros(at.size)
+    at = q * last
+    if interpolation in _ROUNDED:
+        at = _ROUNDED[interpolation](at)
+    low = np.floor(at).astype(np.int64)
+    share: Floats = at - low
+    return low, np.where(share > 0, 0.5, 0.0) if interpolation == "midpoint" else share
 
 
 def _between(a: Floats, b: Floats, share: Floats | None) -> Floats:
@@ -266,7 +285,7 @@ def median(column: str) -> Aggregate:
 
 
 @says_arguments
-def quantile(column: str, q: float) -> Aggregate:
+def quantile(column: str, q: float, *, interpolation: str = "linear") -> Aggregate:
     """The value below which a share ``q`` of the rows lies: exact, float64, interpolated as numpy does by default.
 
     Infinities differ from numpy: between a number and inf lies inf (numpy: NaN). Between -inf and inf lies NaN. NaN if
@@ -278,6 +297,11 @@ def quantile(column: str, q: float) -> Aggregate:
         The column, or an expression; nulls are left out.
     q
         A number from 0 (the smallest value) to 1 (the largest).
+    interpolation
+        Which value it is if the quantile lies between two: ``"linear"`` (in proportion), ``"lower"``, ``"higher"``,
+        ``"nearest"`` (in the middle, the one with an even place, counted from 0), ``"midpoint"`` (the mean of both).
+        These are those of numpy and pandas; Polars takes ``"nearest"`` by default. ``"inverted_cdf"``: the least value
+        that a share ``q`` of the rows does not exceed, as SQL's ``percentile_disc``.
 
     Examples
     --------
@@ -285,9 +309,10 @@ def quantile(column: str, q: float) -> Aggregate:
     >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.quantile("v", 0.25)}))["x"].to_pylist()
     [2.875, 3.0]
     """
-    return Aggregate(
-        "quantile", column_named(column, "quantile's column"), options=(("q", share_of(q, "quantile's q")),)
-    )
+    options: tuple[tuple[str, object], ...] = (("q", share_of(q, "quantile's q")),)
+    if choice(interpolation, "quantile's interpolation", INTERPOLATIONS) != INTERPOLATIONS[0]:
+        options = (*options, ("interpolation", interpolation))
+    return Aggregate("quantile", column_named(column, "quantile's column"), options=options)
 
 
 @says_arguments

@@ -9,7 +9,7 @@ _OURS = {
     "mean": "avg average",
     "std": "stddev stddev_samp std_dev",
     "var": "variance var_samp",
-    "quantile": "percentile quantile_cont approx_percentile",
+    "quantile": "percentile percentile_cont percentile_disc quantile_cont quantile_disc approx_percentile",
     "count": "size len n",
     "count_distinct": "nunique n_unique approx_count countDistinct",
     "argmax": "max_by arg_max idxmax",

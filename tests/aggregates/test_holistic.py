@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections import Counter
 from decimal import Decimal
 
@@ -350,6 +351,34 @@ def test_quantiles_of_windows_of_many_slices(window: sl.Window, visits: int, mon
         assert np.array_equal(row["least"] or [], kept[:3], equal_nan=True)
         wanted = np.quantile(kept, (0.9, 0.5)) if kept.size else None
         assert [row["q"], row["m"]] == ([None] * 2 if wanted is None else pytest.approx(wanted, rel=1e-12, nan_ok=True))
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf"])
+@pytest.mark.parametrize("window", [sl.tumbling(7), sl.rows(8, every=1), sl.sliding(90, every=9)], ids=repr)
+def test_a_quantile_lies_between_two_values_as_in_numpy(window: sl.Window, interpolation: str) -> None:
+    chance = np.random.default_rng(3)
+    data = pa.table({"t": np.sort(chance.integers(0, 900, 700)) + 1_700_000_000, "v": chance.integers(-99, 99, 700)})
+    shares = [0, 0.125, 0.25, 0.3, 0.5, 0.75, 0.99, 1]
+    aggs = {str(q): sl.quantile("v", q, interpolation=interpolation) for q in shares}
+    rows = sl.aggregate(data, sl.Spec("t", {"w": window}, {**aggs, "all": sl.collect("v")})).to_pylist()
+    assert len(rows) > 90
+    for row in rows:
+        wanted = [np.quantile(row["all"], q, method=interpolation) for q in shares]
+        assert [row[str(q)] for q in shares] == pytest.approx(wanted, rel=1e-13)
+
+
+def test_how_a_quantile_is_interpolated_is_part_of_the_query() -> None:
+    agg = sl.quantile("v", 0.5, interpolation="nearest")
+    assert repr(agg) == "sl.quantile('v', 0.5, interpolation='nearest')" and agg != sl.quantile("v", 0.5)
+    assert (
+        sl.quantile("v", 0.5, interpolation="linear")
+        == sl.quantile("v", 0.5)
+        == pickle.loads(pickle.dumps(sl.quantile("v", 0.5)))
+    )
+    spec = sl.Spec("t", {"w": sl.tumbling(5)}, {"x": agg})
+    assert sl.Spec.from_toml(spec.to_toml()) == spec
+    with pytest.raises(ValueError, match=r"quantile's interpolation must be one of 'linear', .*; got 'disc'"):
+        sl.quantile("v", 0.5, interpolation="disc")
 
 
 @pytest.mark.parametrize("window", [sl.rows(60, every=1), sl.sliding(90, every=3), sl.per_row(70)], ids=repr)
