@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from slicing.columns.arrow_out import array_of
 from slicing.columns.bits import as_numpy, present
 from slicing.columns.keys import KeyTable
+from slicing.columns.order import is_sorted
 from slicing.columns.text_order import FEW_TEXTS, in_order, or_digits
 from slicing.columns.types import has_offsets
 from slicing.system.arrays import Ints, Mask
@@ -119,10 +120,12 @@ def ranks(arrays: list[pa.Array], pool: Pool, used: Ints) -> tuple[list[Ints], p
             return found, pool, used
     kept = pool if used.size == len(pool) else pool.take(array_of(used))
     values = pa.concat_arrays([pool[:0], *fresh])
-    valid = present(values) if values.null_count else np.ones(len(values), np.bool_)
-    at = np.zeros(len(values), np.int64)  # the rank of null is 0
-    few = len(pool) <= max(FEW_SORTED, len(values))
-    merged, at[valid], shift = (_sorted_anew if few else _put_among)(kept, values.drop_null())
+    add = _sorted_anew if len(pool) <= max(FEW_SORTED, len(values)) else _put_among
+    if values.null_count:
+        at = np.zeros(len(values), np.int64)  # the rank of null is 0
+        merged, at[present(values)], shift = add(kept, values.drop_null())
+    else:
+        merged, at, shift = add(kept, values)
     moved = np.full(len(pool), -1, np.int64)
     moved[used] = shift
     parts = np.split(at, np.cumsum([len(v) for v in fresh]))
@@ -133,6 +136,8 @@ def _sorted_anew(pool: pa.Array, values: pa.Array) -> tuple[pa.Array, Ints, Ints
     """A pool that has these values too; where each value is in it, and where each one of the pool is."""
     both = pa.concat_arrays([pool, values])
     order, new = in_order(both)
+    if new.all() and is_sorted(order):  # as they are: 1 M decimals of an empty pool 20 -> 5 ms
+        return both, order[len(pool) :], order[: len(pool)]
     place = np.empty(order.size, np.int64)
     place[order] = np.cumsum(new) - 1
     return both.take(array_of(order[new])), place[len(pool) :], place[: len(pool)]
@@ -196,7 +201,12 @@ def _without_nulls(places: pa.Array) -> Ints:
 
 
 def _placed(column: pa.DictionaryArray, at: Ints) -> Ints:
-    found: Ints = at.take(_without_nulls(column.indices)) if at.size else np.zeros(len(column), np.int64)
+    if not at.size:
+        return np.zeros(len(column), np.int64)
+    places = _without_nulls(column.indices)
+    if np.array_equal(at, np.arange(at.size)):
+        return places.astype(np.int64)
+    found: Ints = at.take(places)
     return found
 
 
@@ -234,7 +244,8 @@ def encoded(column: pa.Array) -> pa.DictionaryArray:
 
 def _sorted_values(column: pa.Array) -> pa.DictionaryArray:
     """The column as a dictionary of its values, ascending."""
-    values, null = column.drop_null(), ~present(column) if column.null_count else None
+    null = ~present(column) if column.null_count else None
+    values = column if null is None else column.drop_null()
     order, new = in_order(values)
     number, place = np.cumsum(new) - 1, np.zeros(len(column), np.int64)
     place[order if null is None else np.flatnonzero(~null)[order]] = number
