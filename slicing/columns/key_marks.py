@@ -60,7 +60,8 @@ class KeyMarks:
         if scale == 1:
             return self
         end = self.mark == MOST
-        mark = np.where(end, 0, np.clip(self.mark, LEAST // scale, MOST // scale)) * scale
+        most = MOST // scale  # below its negative the finer ticks overflow, and would be a mark that is far ahead
+        mark = np.where(end, 0, np.clip(self.mark, -most, most)) * scale
         return KeyMarks(self.code, np.where(end, MOST, mark))
 
     def of(self, code: Codes) -> Ints:

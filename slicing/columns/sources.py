@@ -18,7 +18,7 @@ import pyarrow as pa
 from slicing.columns import arrow_io
 from slicing.columns.datasets import LARGEST, of_dataset, of_parquet_file
 from slicing.columns.from_frames import of_pandas, of_polars
-from slicing.columns.typed import differs_in_form, in_known_types
+from slicing.columns.typed import fits_into, in_known_types
 from slicing.columns.wanted import ALL, Wanted, or_empty, within
 
 CELLS = 1 << 22  # cells of a relation's batch; a batch costs as much as a small table: 365 k rows 66 -> 50 ms of CPU
@@ -232,7 +232,7 @@ def _alike(schema: pa.Schema, types: dict[str, pa.DataType] | None, wanted: Want
     wanted.check(schema.names)
     found = {name: schema.field(name).type for name in wanted.columns or schema.names}
     for name, type in (types or {}).items():
-        if name in found and found[name] != type and not differs_in_form(found[name], type):
+        if name in found and found[name] != type and not fits_into(found[name], type):
             raise TypeError(
                 f"column {name!r} is {found[name]}, and was {type} in the items before; give it one type, such as with "
                 "read_csv(dtype=...) or cast"

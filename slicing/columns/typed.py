@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from slicing.columns.casts import cast, plain, without_runs
+from slicing.columns.common_type import common_type
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
 from slicing.columns.types import compared, result_type
 from slicing.system.lazy import lazy
@@ -35,7 +36,8 @@ class Columns:
     def of(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
         """The batch and its columns. Raises for columns of other types than the first batch had.
 
-        Columns that differ in form alone are cast: nulls without a type, text of another width."""
+        Columns that fit into the first batch's types are cast: nulls without a type, text of another width, narrower
+        numbers and times."""
         seen, places = self._seen
         if seen is None or not batch.schema.equals(seen):
             batch = in_known_types(batch, self._types)
@@ -87,18 +89,18 @@ class Columns:
 
 
 def in_known_types(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
-    """The batch, with columns in their known types where these differ in form alone."""
+    """The batch, with columns in their known types where they fit into these."""
     for place, field in enumerate(batch.schema):
         type = types.get(field.name, field.type)
-        if field.type != type and differs_in_form(field.type, type):
+        if field.type != type and fits_into(field.type, type):
             try:
-                batch = batch.set_column(place, field.with_type(type), _in_form(batch.column(place), type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no room for so much text or so many categories
-                continue
+                batch = batch.set_column(place, field.with_type(type), _as_type(batch.column(place), type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                continue  # no room for so much text or so many categories, or an integer that no float is
     return batch
 
 
-def _in_form(column: pa.Array, type: pa.DataType) -> pa.Array:
+def _as_type(column: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), type)
     column = plain(column)
@@ -109,14 +111,18 @@ def _in_form(column: pa.Array, type: pa.DataType) -> pa.Array:
     return column.cast(type)
 
 
-def differs_in_form(type: pa.DataType, known: pa.DataType) -> bool:
-    """Whether a column of the type is one of the known type in another form: nulls that have no type of their own, and
-    text, binary and categories, which each library has in a form of its own."""
+def fits_into(type: pa.DataType, known: pa.DataType) -> bool:
+    """Whether a column of the type may be one of the known type in another form: nulls that have no type of their own,
+    text, binary and categories, which each library has in a form of its own, or numbers and times of a narrower type.
+    """
     if pa.types.is_null(type):
         return True
     if pa.types.is_dictionary(type) and pa.types.is_dictionary(known):
         return type.ordered == known.ordered and compared(type) == compared(known)
-    return compared(type) == compared(known) and compared(type) in (pa.string(), pa.binary())
+    if compared(type) == compared(known) and compared(type) in (pa.string(), pa.binary()):
+        return True
+    plain_ones = not any(map(pa.types.is_nested, (type, known))) and not any(map(pa.types.is_dictionary, (type, known)))
+    return plain_ones and common_type(known, type) == known
 
 
 def column_type(schema: pa.Schema, name: str, data: str = "the data") -> pa.DataType:

@@ -263,3 +263,14 @@ def test_empty_windows_come_with_the_pushes_not_with_the_flush() -> None:
     op.push(pa.table({"t": [5, 7, 95, 25], "k": [0, 1, 0, 1]}))
     given = pa.concat_tables([op.advance(60 + step).windows for step in range(6)])
     assert given.filter(pa.compute.field("k") == 0)["window_end"].to_pylist() == [10, 20, 30, 40, 50, 60]
+
+
+def test_only_a_row_and_the_one_that_replaces_it_wait_together() -> None:
+    """Three sessions become one. Two rows that are taken back one after the other come one at a time."""
+    spec = sl.Spec(
+        "t", {"s": sl.session(10)}, {"n": sl.count()}, emit="changes", trigger=sl.each_push(), watermark=sl.manual()
+    )
+    op = sl.Operator(spec, max_windows_per_push=1)
+    pushes = [[0], [15], [30], [8, 22], [], [], []]
+    found = [op.push(pa.table({"t": pa.array(times, pa.int64())})).windows["op"].to_pylist() for times in pushes]
+    assert ["".join(ops) for ops in found] == ["+", "+", "+", "-", "-+", "-", ""]

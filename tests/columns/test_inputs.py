@@ -150,6 +150,37 @@ def test_a_column_of_nulls_without_a_type_is_one_of_nulls(name):
     assert states[0] == states[1]
 
 
+def test_later_batches_may_have_narrower_types():
+    """The state, late rows and results are those of the first batch's types."""
+    wide = {"t": pa.timestamp("us", "UTC"), "k": pa.int64(), "v": pa.float64(), "d": pa.decimal128(20, 2)}
+    narrow = {"t": pa.timestamp("s", "Europe/Berlin"), "k": pa.uint8(), "v": pa.int64(), "d": pa.decimal128(5, 1)}
+    start, aggs = 1_700_000_000, {"v": sl.sum("v"), "d": sl.max("d"), "last": sl.last("k")}
+    spec = sl.Spec("t", {"m": sl.tumbling("10s"), "r": sl.rows(2)}, aggs, by=["k"])
+
+    def rows(types, *seconds):
+        times = pa.array([start + second for second in seconds], pa.timestamp("s", "UTC")).cast(types["t"])
+        numbers = [pa.array(range(len(seconds)), type) for type in (types["k"], types["v"], types["d"])]
+        return pa.table([times, *numbers], list(types))
+
+    outs, states = [], []
+    for types in (wide, narrow):
+        op = sl.Operator(spec)
+        outs.append([op.push(rows(wide, 1, 2, 35)), op.push(rows(types, 3, 36, 37)), op.flush()])
+        states.append(op.snapshot())
+    assert outs[0] == outs[1] and outs[1][1].late.num_rows == 1
+    assert states[0] == states[1]
+
+
+def test_a_number_that_the_first_batchs_type_cannot_hold_is_refused():
+    op = sl.Operator(sl.Spec("t", {"m": sl.tumbling(10)}, {"v": sl.sum("v")}))
+    op.push(pa.table({"t": [1], "v": [1.5]}))
+    before = op.snapshot()
+    with pytest.raises(TypeError, match="column 'v' was double in the first batch; this one has int64: cast it"):
+        op.push(pa.table({"t": [2], "v": [(1 << 60) + 1]}))
+    assert op.snapshot() == before
+    assert op.push(pa.table({"t": [2], "v": [1 << 52]})).stats.windowed == 1
+
+
 def test_a_time_column_without_a_type_is_refused_like_null_times():
     op = sl.Operator(SPEC)
     op.push(TABLE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -194,3 +195,15 @@ def test_marks_go_with_their_keys_when_a_state_is_taken_apart(parts: int) -> Non
     together = operator_of(whole.spec, again).push_left(rows)
     expected = whole.push_left(rows).late_left["k"].to_pylist()
     assert sorted(found) == sorted(together.late_left["k"].to_pylist()) == sorted(expected) == ["k1", "k2", "k7", "new"]
+
+
+def test_a_mark_before_all_times_of_the_other_sides_unit_makes_no_row_late() -> None:
+    def times(unit: str, *seconds: int) -> pa.Array:
+        return pa.array(seconds, pa.timestamp("s")).cast(pa.timestamp(unit))
+
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", ("0s", "2s"), watermark=sl.manual()))
+    op.push_left(pa.table({"t": times("s", 5), "k": ["b"]}))
+    op.advance(left_marks=pa.table({"t": pa.array([datetime(1, 1, 1)], pa.timestamp("s")), "k": ["a"]}))
+    op.push_right(pa.table({"t": times("ns", 5), "k": ["a"]}))
+    out = op.push_left(pa.table({"t": times("s", 5), "k": ["a"]}))
+    assert (out.rows.num_rows, out.late_left.num_rows) == (1, 0)

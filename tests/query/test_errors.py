@@ -683,8 +683,8 @@ ROWS = {
     "push(spec(aggs={'s': sl.sum('v')}), rows(v=[None, None]))": (
         "TypeError: column 'v' has type null, ...; where there are no values yet, cast it to the type they will have"
     ),
-    "push(spec(), rows(), rows(t=times(pa.int32())))": (
-        "TypeError: column 't' was int64 in the first batch; this one has int32: cast it"
+    "push(spec(), rows(t=times(pa.int32())), rows())": (
+        "TypeError: column 't' was int32 in the first batch; this one has int64: cast it"
     ),
     "push(spec(by='k'), rows(), rows(k=None))": (
         "TypeError: column 'k' was string in the first batch; this one has none of that name; its columns are t, v, x, "

@@ -1,0 +1,132 @@
+"""Early results at cuts: which rows they hold, and when late rows are news (random cases are in test_triggers.py)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing.query.policy import DEFAULT
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes"])
+def test_panes_at_cuts_that_slices_are_fused_across(emit: str) -> None:
+    spec = sl.Spec(
+        "t",
+        {"w": sl.tumbling(100)},
+        {"n": sl.count()},
+        by="k",
+        emit=emit,
+        trigger=sl.every(10),
+        watermark=sl.bounded(0),
+    )
+    found = []
+    for policy in (DEFAULT, replace(DEFAULT, fused_cells=0)):
+        op, rows = sl.Operator(spec, policy=policy), []
+        for times in ([1, 2], [12, 25], [26, 37, 58], [99, 120]):
+            rows.append(op.push(pa.table({"t": times, "k": ["a"] * len(times)})).windows.to_pylist())
+        found.append([*rows, op.flush().windows.to_pylist()])
+    assert found[0] == found[1]
+    counts = [row["n"] for row in found[0][2] if row.get("op") != "-"]
+    assert counts == [5, 6]
+
+
+def test_a_row_behind_a_watermark_that_is_a_cut_is_not_in_what_that_cut_gave() -> None:
+    spec = sl.Spec(
+        "t", {"w": sl.tumbling(100)}, {"n": sl.count()}, emit="changes", trigger=sl.every(10), watermark=sl.bounded(0)
+    )
+    op = sl.Operator(spec)
+    found = [op.push(pa.table({"t": times})).windows.to_pylist() for times in ([1, 10], [5], [25])]
+    assert [[(row["op"], row["n"]) for row in rows] for rows in found] == [[("+", 1)], [], [("-", 1), ("+", 3)]]
+
+
+def changes(out) -> list:
+    return [(row["op"], row["n"]) for row in out.windows.to_pylist() if row.get("window", "w") == "w"]
+
+
+def test_a_late_row_alone_is_news_at_the_next_cut() -> None:
+    spec = sl.Spec(
+        "t", {"w": sl.tumbling(100)}, {"n": sl.count()}, emit="changes", trigger=sl.every(10), watermark=sl.manual()
+    )
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1]}))
+    found = [op.advance(10), op.push(pa.table({"t": [5]})), op.advance(19), op.advance(20)]
+    assert [changes(out) for out in found] == [[("+", 1)], [], [], [("-", 1), ("+", 2)]]
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_late_rows_before_and_at_a_cut_stay_apart(by_hand: bool) -> None:
+    windows = {"w": sl.tumbling(20), "h": sl.tumbling(20)}
+    trigger = {"w": sl.after_share(0.5)} | ({"h": sl.by_hand()} if by_hand else {})
+    spec = sl.Spec("t", windows, {"n": sl.count()}, emit="changes", trigger=trigger, watermark=sl.manual())
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1]}))
+    op.advance(9)
+    op.push(pa.table({"t": [5]}))
+    found = [op.advance(10), op.push(pa.table({"t": [6]}))]
+    if by_hand:
+        found.append(op.fire("h"))
+    found.append(op.advance(20))
+    assert [changes(out) for out in found if changes(out)] == [[("+", 2)], [("-", 2), ("+", 3)]]
+
+
+def test_a_late_row_alone_is_news_at_the_next_cut_although_other_windows_end_before_it() -> None:
+    spec = sl.Spec(
+        "t",
+        {"w": sl.tumbling(100), "f": sl.tumbling(5)},
+        {"n": sl.count()},
+        emit="changes",
+        trigger={"w": sl.every(10)},
+        watermark=sl.manual(),
+    )
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1, 12]}))
+    found = [
+        op.advance(11),
+        op.push(pa.table({"t": [5]})),
+        op.advance(15),
+        op.push(pa.table({"t": [3]})),
+        op.advance(16),
+    ]
+    found += [op.advance(20), op.push(pa.table({"t": [13]})), op.advance(25), op.advance(30)]
+    expected = [[("+", 1)], [], [], [], [], [("-", 1), ("+", 4)], [], [], [("-", 4), ("+", 5)]]
+    assert [changes(out) for out in found] == expected
+
+
+def test_keys_with_news_since_an_earlier_firing_are_reported_too() -> None:
+    """Two triggers by hand that fire in turns: few keys have news among many."""
+    windows, keys = {"w": sl.tumbling(100), "h": sl.tumbling(100)}, [f"k{n}" for n in range(100)]
+    spec = sl.Spec("t", windows, {"n": sl.count()}, by="k", emit="updates", trigger=sl.by_hand(), watermark=sl.manual())
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1] * 100, "k": keys}))
+    op.fire()
+    op.push(pa.table({"t": [2], "k": ["k3"]}))
+    assert op.fire("h").windows["k"].to_pylist() == ["k3"]
+    op.push(pa.table({"t": [2], "k": ["k5"]}))
+    assert sorted(op.fire("w").windows["k"].to_pylist()) == ["k3", "k5"]
+    assert op.fire("h").windows["k"].to_pylist() == ["k5"]
+
+
+def test_what_was_reported_at_marks_stays_that_of_its_key_when_keys_are_forgotten() -> None:
+    spec = sl.Spec(
+        "t",
+        {"w": sl.session(1000)},
+        {"n": sl.count()},
+        by="k",
+        emit="changes",
+        trigger=sl.on_punctuation("m"),
+        watermark=sl.bounded(0),
+    )
+    op, found = sl.Operator(spec), []
+    for step in range(60):
+        others = [f"{step} {n}" for n in range({0: 700, 30: 500}.get(step, 0))]
+        keys, marks = [*others, "y", "z"], [*[False] * len(others), False, step % 5 == 4]
+        out = op.push(pa.table({"t": [100 * step] * len(keys), "k": keys, "m": marks})).windows
+        found += [(row["op"], row["n"]) for row in out.to_pylist() if row["k"] == "z"]
+    assert len(op._state.keys) < 1000, "keys that are gone are forgotten"
+    expected = [("+", 5)]
+    for n in range(10, 56, 5):
+        expected += [("-", n - 5), ("+", n)]
+    assert found == expected
