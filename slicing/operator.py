@@ -395,7 +395,7 @@ class Operator(TakesTurns):
         from when on windows are complete. The first complete window depends on the type:
 
         - windows between edges: may have begun before now, if slices hold all its rows; with a trigger, the first
-          window that begins after the newest row;
+          window that begins after the newest row (with ``after_count``, which counts from some row on: refused);
         - ``session``, ``punctuation``: the first window that certainly begins after now;
         - ``frame``: after a row has left a frame;
         - ``rows``, ``per_row(every=)``, ``fill=True``, a ``ContextAwareWindow``: see only new rows, as if the stream

@@ -56,7 +56,7 @@ class Watch(NamedTuple):
                 warn(
                     f"one row of time {value(self.moved.newest)} moved the watermark to "
                     f"{reached}, and {late} of the {rows} rows pushed since are late for it (out.late has them). "
-                    "If the clock of that row was wrong, have such rows set aside: "
+                    "If the clock of that row was wrong, have such rows set aside with watermark="
                     f"sl.bounded(delay, at_most_ahead={ahead}). A watermark never goes back: begin anew, or go on from "
                     "a snapshot"
                 )

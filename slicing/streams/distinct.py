@@ -207,6 +207,9 @@ class Distinct(TakesTurns):
         self._seen: FirstRows | None = None  # with keep="any"
         self._columns: pa.Schema | None = None  # of the rows that were pushed
 
+    def __repr__(self) -> str:
+        return f"<sl.Distinct of {self.spec!r}>"
+
     @in_turn
     def push(self, data: object) -> DistinctOutput:
         """Take rows; return the rows that are now known to be final."""

@@ -105,6 +105,9 @@ class Union(TakesTurns):
         self._newest: dict[str, int] = {}  # of sources whose progress has no times of rows, but of marks
         self._reached: int | None = None
 
+    def __repr__(self) -> str:
+        return f"<sl.Union of {', '.join(f'{name!r}: {policy!r}' for name, policy in self.sources.items())}>"
+
     @in_turn
     def push(self, source: str, data: object) -> UnionOutput:
         """Take rows of one source and return them.
@@ -163,12 +166,10 @@ class Union(TakesTurns):
         """The columns of all rows (in any order) and the measure of their time. Raises if they differ."""
         names = batch.schema.names
         if self._schema is not None and self._measure is not None:
-            other = _unlike(batch.schema, self._schema)
-            if other:
+            if _unlike(batch.schema, self._schema):
                 raise ValueError(
-                    f"the sources of a union must have the same columns; {other[0]!r} is not alike: "
-                    f"{dict(zip(names, map(str, batch.schema.types), strict=True))} after "
-                    f"{dict(zip(self._schema.names, map(str, self._schema.types), strict=True))}"
+                    "the sources of a union must have the same columns; these rows differ from the first ones in "
+                    f"{_differences(batch.schema, self._schema)}"
                 )
             return self._schema, self._measure
         measure = Measure.of(column_type(batch.schema, self.time), self.time)
@@ -234,11 +235,17 @@ def union(tables: Iterable[object]) -> pa.Table:
     for position, batch in enumerate(batches):
         if _unlike(batch.schema, first):
             raise ValueError(
-                f"the tables of a union must have the same columns; table {position} has "
-                f"{', '.join(f'{f.name} ({f.type})' for f in batch.schema)}, the first one "
-                f"{', '.join(f'{f.name} ({f.type})' for f in first)}"
+                f"the tables of a union must have the same columns; table {position} differs from the first one in "
+                f"{_differences(batch.schema, first)}"
             )
     return pa.Table.from_batches([_alike(batch, first) for batch in batches])
+
+
+def _differences(schema: pa.Schema, first: pa.Schema) -> str:
+    """What is unlike the first schema, column by column."""
+    has, had = ({field.name: str(field.type) for field in some} for some in (schema, first))
+    unlike = [(name, has.get(name, "missing"), had.get(name, "missing")) for name in _unlike(schema, first)]
+    return ", ".join(f"{name!r} ({here} instead of {there})" for name, here, there in unlike)
 
 
 def _unlike(schema: pa.Schema, first: pa.Schema) -> list[str]:

@@ -270,13 +270,16 @@ def test_what_a_union_refuses() -> None:
         union.push(["a"], pa.table({"t": [5], "v": [1]}))
     with pytest.raises(ValueError, match="source 'c' is none of the union's: 'a', 'b'"):
         union.push("c", pa.table({"t": [5], "v": [1]}))
-    with pytest.raises(ValueError, match="must have the same columns; 'v' is not alike"):
+    with pytest.raises(ValueError, match=r"differ from the first ones in 'v' \(double instead of int64\)$"):
         union.push("b", pa.table({"t": [5], "v": [1.5]}))
     with pytest.raises(ValueError, match="time column 't' of source 'b' is null in row 0"):
         union.push("b", pa.table({"t": pa.array([None], pa.int64()), "v": [1]}))
-    with pytest.raises(ValueError, match="must have the same columns; table 1 has t"):
+    with pytest.raises(ValueError, match=r"table 1 differs from the first one in 'v' \(missing instead of int64\)$"):
         sl.union([pa.table({"t": [1], "v": [2]}), pa.table({"t": [1]})])
     assert union.push("b", pa.table({"t": [4], "v": [1]})).watermark == 4
+    assert repr(union).startswith("<sl.Union of 'a': sl.")
+    spec = sl.DistinctSpec(["k"], "t", within=5)
+    assert repr(sl.Distinct(spec)) == f"<sl.Distinct of {spec!r}>"
 
 
 @pytest.mark.parametrize(
