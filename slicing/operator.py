@@ -197,8 +197,9 @@ class Operator(TakesTurns):
         Parameters
         ----------
         watermark
-            A time, or None: a datetime, a date, an ISO string, numpy's datetime or, for a time column of integers, a
-            whole number. One without a zone is in UTC if the time column has a zone.
+            A time, or None: a datetime, a date, an ISO string, numpy's datetime, or a whole number in the units of the
+            time column (of ``timestamp[us]``, microseconds since 1970). One without a zone is in UTC if the time column
+            has a zone.
         marks : table, optional
             Watermarks of single keys: the key columns and the time column, one row per key. A null time says that no
             more rows of the key will come. A key's watermark is the larger of the stream's watermark and its own mark.
