@@ -45,7 +45,8 @@ from slicing.kernels.lists import copied
 from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.arrays import Floats, Ints
 
-INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf")  # as numpy's methods
+LINEAR = "linear"
+INTERPOLATIONS = (LINEAR, "lower", "higher", "nearest", "midpoint", "inverted_cdf")  # as numpy's methods
 _ROUNDED = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}
 
 # --- definitions -----------------------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ def quantiles(
     q: float | None,
     floats: Callable[[Ints], Floats],
     has_nan: bool,
-    interpolation: str = INTERPOLATIONS[0],
+    interpolation: str = LINEAR,
 ) -> Lowered:
     """The quantile ``q`` of each window (None: the median); ``floats`` converts words, one a window, to numbers."""
     last = windows.count - 1
@@ -79,8 +80,12 @@ def quantiles(
 def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
         pool, windows = pools.get(agg.value_column), Picked.shared(b[0], Windows.of)
-        read, options = (lambda words: value.floats(value.array(words, None, pool))), dict(agg.options)
-        between = options.get("interpolation", INTERPOLATIONS[0])
+        options = dict(agg.options)
+
+        def read(words: Ints) -> Floats:
+            return value.floats(value.array(words, None, pool))
+
+        between = options.get("interpolation", LINEAR)
         return quantiles(windows, options.get("q"), read, value.family == FLOAT, between)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.float64(), lower)
@@ -301,7 +306,7 @@ def quantile(column: str, q: float, *, interpolation: str = "linear") -> Aggrega
         Which value it is if the quantile lies between two: ``"linear"`` (in proportion), ``"lower"``, ``"higher"``,
         ``"nearest"`` (in the middle, the one with an even place, counted from 0), ``"midpoint"`` (the mean of both).
         These are those of numpy and pandas; Polars takes ``"nearest"`` by default. ``"inverted_cdf"``: the least value
-        that a share ``q`` of the rows does not exceed, as SQL's ``percentile_disc``.
+        up to which at least a share ``q`` of the rows lies, as SQL's ``percentile_disc``.
 
     Examples
     --------
@@ -310,7 +315,7 @@ def quantile(column: str, q: float, *, interpolation: str = "linear") -> Aggrega
     [2.875, 3.0]
     """
     options: tuple[tuple[str, object], ...] = (("q", share_of(q, "quantile's q")),)
-    if choice(interpolation, "quantile's interpolation", INTERPOLATIONS) != INTERPOLATIONS[0]:
+    if choice(interpolation, "quantile's interpolation", INTERPOLATIONS) != LINEAR:
         options = (*options, ("interpolation", interpolation))
     return Aggregate("quantile", column_named(column, "quantile's column"), options=options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -62,7 +63,9 @@ class Columns:
         for name, type in self._types.items():
             found = schema.get_all_field_indices(name)
             if len(found) != 1 or schema.field(found[0]).type != type:
-                has = f"{schema.field(found[0]).type}: cast it" if len(found) == 1 else f"{len(found)} such columns"
+                has = (
+                    has_instead(schema.field(found[0]).type, type) if len(found) == 1 else f"{len(found)} such columns"
+                )
                 has = has if found else f"none of that name; its columns are {', '.join(schema.names) or 'none'}"
                 raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
 
@@ -96,7 +99,7 @@ def in_known_types(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> p
             try:
                 batch = batch.set_column(place, field.with_type(type), _as_type(batch.column(place), type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                continue  # no room for so much text or so many categories, or an integer that no float is
+                continue  # too much text, too many categories, integers beyond 2**53 for floats, times beyond the range
     return batch
 
 
@@ -111,18 +114,25 @@ def _as_type(column: pa.Array, type: pa.DataType) -> pa.Array:
     return column.cast(type)
 
 
+@lru_cache(1024)
 def fits_into(type: pa.DataType, known: pa.DataType) -> bool:
-    """Whether a column of the type may be one of the known type in another form: nulls that have no type of their own,
-    text, binary and categories, which each library has in a form of its own, or numbers and times of a narrower type.
-    """
+    """Whether a column of the type may be read as one of the known type: nulls that have no type of their own, another
+    form of text, binary and categories, which each library has in a form of its own, or numbers and times of a
+    narrower type or another zone. Numbers are not looked at: some may not fit."""
     if pa.types.is_null(type):
         return True
     if pa.types.is_dictionary(type) and pa.types.is_dictionary(known):
         return type.ordered == known.ordered and compared(type) == compared(known)
     if compared(type) == compared(known) and compared(type) in (pa.string(), pa.binary()):
         return True
-    plain_ones = not any(map(pa.types.is_nested, (type, known))) and not any(map(pa.types.is_dictionary, (type, known)))
-    return plain_ones and common_type(known, type) == known
+    if any(pa.types.is_nested(some) or pa.types.is_dictionary(some) for some in (type, known)):
+        return False
+    return common_type(known, type) == known
+
+
+def has_instead(type: pa.DataType, known: pa.DataType) -> str:
+    """What errors say of a column that has not the known type."""
+    return f"{type}{f', with values that {known} may not hold' if fits_into(type, known) else ''}: cast it"
 
 
 def column_type(schema: pa.Schema, name: str, data: str = "the data") -> pa.DataType:

@@ -12,7 +12,7 @@ from slicing.joins.within import LEFT, Band, Reach
 from slicing.kernels.band import last_alike, last_in_order, nearer, nearest_beside, none_before, unmirrored
 from slicing.system.arrays import LEAST, MOST, NONE, Codes, Ints
 
-ANY = (1 << 64) - 1  # any distance is at most this
+ANY_DISTANCE = (1 << 64) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +50,13 @@ def partners(match: str, band: Band, left: Rows, right: Rows, codes: int) -> Int
 
 
 def _nearest_of_all(band: Band, left: Line, right: Line) -> Ints:
-    """The nearest right row of rows without keys: that before a row, or one right behind it. 1 M and 1 M rows 40 -> 21
-    ms."""
+    """The nearest right row where all rows have one key: that before a row, or the one right behind it. 1 M and 1 M
+    rows without keys 40 -> 24 ms."""
     place, last = _last(Band(None, 0), left, right, 1), NONE
     if (right.time[1:] == right.time[:-1]).any():  # of rows of equal time, the last
         last = np.empty(right.time.size, np.int64)
         last_alike(right.time, last)
-    limits = (np.uint64(ANY if by is None else by) for by in (band.before, band.after))
+    limits = (np.uint64(ANY_DISTANCE if by is None else by) for by in (band.before, band.after))
     nearest_beside(left.time, right.time, last, *limits, place)
     return place
 

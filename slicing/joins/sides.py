@@ -26,8 +26,8 @@ from slicing.system.replace import but
 MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left early; fails `where` with any row
 NO_KEY = -1  # the code of a row with a null key, which has no partner
 MOST_RUNS = 64  # with more runs, slices become twice as long
-MOST_SLICES = 16  # most slices that one batch may lie in
-SLICED = 256  # rows of a batch for each of its slices; smaller ones cost more calls than they save
+MOST_SLICES, FEW_SLICES = 16, 4  # most slices that a large batch, and a small one, may lie in
+SLICED = 256  # rows for each slice of a batch between these; smaller slices cost more calls than they save
 SMALL, TINY = 16, 1 << 16  # a chunk below TINY rows and below a sixteenth of the kept rows is merged into the last one
 FEW_ROWS = 1 << 12  # rows that are looked through in each step
 SPARE = 1 << 12  # rows of the payload that may be dead, in addition to as many as are alive
@@ -164,7 +164,7 @@ class Side:
             return self
         side = self if self.runs or not self.least else but(self, step=self.least)
         if side.step:
-            most = max(4, min(MOST_SLICES, len(run) // SLICED))  # 2: a slice may be longer than 64 bits tell
+            most = max(FEW_SLICES, min(MOST_SLICES, len(run) // SLICED))  # with 2, a step might pass 64 bits
             while run.high // side.step - run.low // side.step >= most:
                 side = side._coarser()
         runs = list(side.runs)

@@ -81,12 +81,12 @@ class FinalRows:
             alive -= len(run) - len(fewer)
             return fewer
 
-        runs, last, size = list(self.runs), [rows] if len(rows) else [], len(rows)
-        while runs and len(runs[-1]) < 2 * size:
-            last.insert(0, runs.pop().alive(self.gone))
-            size += len(last[0])
-        if last:
-            runs.append(fused(by_code([run for run in last if len(run)], rows)))
+        runs, newest, living = list(self.runs), [rows] if len(rows) else [], len(rows)
+        while runs and len(runs[-1]) < 2 * living:  # its dead rows count, too
+            newest.insert(0, runs.pop().alive(self.gone))
+            living += len(newest[0])
+        if newest:
+            runs.append(fused(by_code([run for run in newest if len(run)], rows)))
         if sum(map(len, runs)) > 2 * alive + FEW_DEAD:
             runs = [fused(by_code(but(self, runs=tuple(runs)).of(None), rows))]
         return but(self, runs=tuple([run for run in runs if len(run)]), alive=alive)

@@ -307,9 +307,9 @@ def last_alike(time, last):
 
 @kernel
 def nearest_beside(time, right_time, last, before, after, chosen):
-    """Of the last right row that is not later than a row, ``chosen`` (-1: none), and the right rows next to it, take
-    the nearer one, or none if it is earlier by more than ``before``, or later by more than ``after``. ``last``: of each
-    right row the last one of its time; empty if all times differ. No branch on what is nearer: see ``nearer``."""
+    """Of the last right row that is not later than a row, ``chosen`` (-1: none), and the right row behind it, take the
+    nearer one. Neither is taken that is earlier by more than ``before``, or later by more than ``after``. ``last``: of
+    each right row the last one of its time; empty if all times differ. No branch on what is nearer: see ``nearer``."""
     if not right_time.size:
         return
     for j in range(chosen.size):

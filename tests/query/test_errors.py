@@ -619,6 +619,10 @@ ROWS = {
         "TypeError: data's item 1: column 't' is double, and was int64 in the items before; give it one type, such as "
         "with read_csv(dtype=...) or cast"
     ),
+    "sl.aggregate(iter([rows(v=[1.5, 2])] * 2 + [rows(v=[1 << 60, 2])]), spec(aggs={'s': sl.sum('v')}))": (
+        "TypeError: data's item 2: column 'v' is int64, and was double in the items before, which may not hold its "
+        "values; give it one type, such as with read_csv(dtype=...) or cast"
+    ),
     "push(spec(), iter([rows()]))": (
         "TypeError: push takes one batch of rows; got list_iterator: push each of its items, or give it to "
         "sl.aggregate as it is"
