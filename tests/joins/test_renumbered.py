@@ -1,12 +1,17 @@
-"""Joins: what is renumbered, scaled or forgotten stays that of its rows and keys."""
+"""Joins and features: what is renumbered, scaled, forgotten or put together stays that of its rows and keys."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
 import slicing as sl
+from slicing.joins import repartition
+from slicing.joins.exchange import Spread, operator_of, state_of
+from slicing.joins.within import LEFT, RIGHT
 
 
 def seconds(unit: str, *times: int, **more: list) -> pa.Table:
@@ -99,3 +104,148 @@ def test_marks_stay_those_of_their_keys_when_other_keys_are_forgotten() -> None:
     assert len(op._state.keys) < 25_000, "keys that are gone are forgotten"
     again = op.push_left(pa.table({"t": [50_000, 50_000, 50_000], "k": ["q", "p", "new"]}))
     assert again.late_left["k"].to_pylist() == ["q"]
+
+
+def rows_of(*rows: tuple, **names: str) -> pa.Table:
+    """Rows of a key, a time and a value."""
+    columns = ("k", "t", names.get("value", "v"))
+    types = pa.string(), pa.int64(), pa.int64()
+    return pa.table([pa.array([row[at] for row in rows], type) for at, type in enumerate(types)], names=columns)
+
+
+def test_a_mark_of_a_left_key_lets_go_right_rows_that_later_ones_follow() -> None:
+    spec = sl.JoinSpec("k", "t", (None, 0), match="last", watermark=sl.manual())
+    op = sl.JoinOperator(spec)
+    op.push(rows_of(), rows_of(("a", 1, 1), ("a", 2, 2), ("b", 1, 3), ("b", 2, 4), value="r"))
+    assert op.advance(left=0).stats.held == 4
+    assert op.advance(left_marks=pa.table({"k": ["a"], "t": [10]})).stats.held == 3
+    op.push_left(rows_of(("a", 10, 1), ("b", 1, 2)))
+    assert sorted(op.flush().rows["r"].to_pylist()) == [2, 3]
+
+
+def test_rows_without_a_key_that_wait_are_in_a_snapshot() -> None:
+    spec = sl.JoinSpec("k", "t", (0, 10), how="full", watermark=sl.manual())
+    op = sl.JoinOperator(spec, max_rows_per_push=1)
+    op.push_right(rows_of(("a", 1, 1), ("a", 2, 2), value="r"))
+    outs = [op.push(rows_of(("a", 0, 1), ("a", 1, 2)), rows_of((None, 5, 3), ("a", 6, 4), value="r"))]
+    assert outs[0].stats.pending
+    op = sl.JoinOperator.restore(spec, op.snapshot(), max_rows_per_push=1)
+    while outs[-1].stats.pending:
+        outs.append(op.advance())
+    outs.append(op.flush())
+    found = [(row["v"], row["r"]) for out in outs for row in out.rows.to_pylist()]
+    assert sorted(found, key=str) == [(1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (2, 4), (None, 3)]
+
+
+def put_together(op: sl.JoinOperator, parts: int) -> sl.JoinOperator:
+    return operator_of(op.spec, repartition.joined(repartition.split(state_of(op), parts)))
+
+
+def test_rows_that_had_partners_are_known_when_states_are_put_together() -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 10), how="full", watermark=sl.manual()))
+    names = [f"k{number}" for number in range(10)]
+    op.push(rows_of(*((k, 1, 1) for k in names)), rows_of(*((k, 1, 2) for k in names[::2]), value="r"))
+    found = put_together(op, 3).flush().rows
+    assert sorted(found["k"].to_pylist()) == names[1::2] and found["r"].null_count == 5
+
+
+def test_the_sequence_of_rows_is_known_when_states_are_put_together() -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (None, 0), match="last", sequence="s", watermark=sl.manual()))
+    names = [f"k{number}" for number in range(10)]
+    op.push(rows_of(), rows_of(*((k, 1, s) for k in names for s in (2, 1)), value="s"))
+    op = put_together(op, 3)
+    op.push_left(rows_of(*((k, 5, 1) for k in names)))
+    assert op.flush().rows["s"].to_pylist() == [2] * 10
+
+
+@pytest.mark.parametrize("closed", ["left", "right"])
+def test_a_mark_of_labels_lets_go_the_events_that_their_watermark_does(closed: str) -> None:
+    spec = sl.FeatureSpec("k", "t", {"d": 10}, {"n": sl.count()}, closed=closed, watermark=sl.manual())
+    kept = []
+    for given in ({"labels": 100}, {"labels_marks": pa.table({"k": ["a"], "t": [100]})}):
+        op = sl.FeatureOperator(spec)
+        op.push(rows_of().select(["k", "t"]), rows_of(*(("a", t, t) for t in range(80, 100))))
+        kept.append(op.advance(**given).stats.kept)
+    assert kept == [10 if closed == "left" else 9] * 2
+
+
+def test_events_behind_a_slice_come_after_those_in_it() -> None:
+    """Rows were numbered anew since then."""
+    spec = sl.FeatureSpec(
+        "k", "t", {"d": 1 << 20}, {"last": sl.last("v"), "first": sl.first("v")}, tail=1 << 10, watermark=sl.manual()
+    )
+    op, none = sl.FeatureOperator(spec), rows_of().select(["k", "t"])
+    op.push(none, rows_of(("b", 10**6, 0), *(("a", 1, number) for number in range(10_000))))
+    assert op.advance(labels=100_000).stats.slices == 1
+    op.push(none, rows_of(("a", 1, -7)))
+    op.push(pa.table({"k": ["a"], "t": [100_000]}), rows_of())
+    assert [(row["last_d"], row["first_d"]) for row in op.flush().rows.to_pylist()] == [(-7, 0)]
+
+
+@pytest.mark.parametrize(("match", "wanted"), [("first", 1), ("last", 2)])
+def test_equal_rows_stay_in_order_of_arrival_when_slices_get_longer(match: str, wanted: int) -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (100_000, 0), match=match, watermark=sl.manual()))
+    op.push(rows_of(), rows_of(*((f"k{number}", 5, 1) for number in range(8)), value="r"))
+    op.push_right(rows_of(("k0", 5, 2), value="r"))
+    op.push_right(rows_of(("k9", 7, 3), ("k9", 90_000, 3), value="r"))
+    op.push_left(rows_of(("k0", 6, 0)))
+    assert op.flush().rows["r"].to_pylist() == [wanted]
+
+
+def test_many_pairs_of_a_row_are_in_order_of_time_then_of_arrival() -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 10**6), watermark=sl.manual()))
+    times = [*range(500, 700), *range(100, 180), *range(160, 190)]
+    op.push(rows_of(), rows_of(*(("a", t, 0) for t in times[:200]), value="r"))
+    op.push_right(rows_of(*(("a", t, 1) for t in times[200:280]), value="r"))
+    op.push_right(rows_of(*(("a", t, 2) for t in times[280:]), value="r"))
+    rows = op.push_left(rows_of(("a", 0, 0))).rows
+    found = list(zip(rows["t_right"].to_pylist(), rows["r"].to_pylist(), strict=True))
+    assert found == sorted(found) and len(found) == len(times)
+
+
+def test_left_rows_leave_in_the_order_of_their_first_true_partners() -> None:
+    op = sl.JoinOperator(
+        sl.JoinSpec("k", "t", (0, 10), how="semi", where=sl.col("r") > sl.col("v"), watermark=sl.manual())
+    )
+    op.push(rows_of(("a", 1, 1), ("b", 1, 1)), rows_of(value="r"))
+    assert op.push_right(rows_of(("b", 2, 2), ("a", 3, 2), value="r")).rows["k"].to_pylist() == ["b", "a"]
+
+
+def test_events_that_a_waiting_label_reaches_by_its_tail_alone_are_kept() -> None:
+    spec = sl.FeatureSpec("k", "t", {"d": 10}, {"n": sl.count()}, tail={"d": 8}, watermark=sl.manual())
+    op = sl.FeatureOperator(spec)
+    op.push(pa.table({"k": ["a"], "t": [25]}), rows_of(("a", 9, 0), ("a", 20, 0)))
+    op.advance(labels=60)
+    assert op.flush().rows["n_d"].to_pylist() == [2]
+
+
+def test_left_rows_with_one_partner_leave_in_order_of_time() -> None:
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 10), how="semi", watermark=sl.manual()))
+    op.push(rows_of(("a", 5, 1), ("a", 3, 1), ("b", 4, 1)), rows_of(value="r"))
+    rows = op.push_right(rows_of(("b", 6, 2), ("a", 6, 2), value="r")).rows
+    assert rows["t"].to_pylist() == [4, 3, 5]
+
+
+def test_watermarks_of_rows_that_wait_are_in_a_snapshot() -> None:
+    """A row without a partner comes as soon as the rows before its watermark are joined."""
+    spec = sl.JoinSpec("k", "t", (0, 10), how="left", watermark=sl.bounded(0))
+    op = sl.JoinOperator(spec, max_rows_per_push=1)
+    op.push_right(rows_of(("a", 1, 1), ("a", 2, 2), value="r"))
+    op.push(rows_of(("a", 0, 1), ("a", 1, 2), ("c", 1, 0), ("b", 50, 3)), rows_of(("b", 50, 3), value="r"))
+    assert op.push(rows_of(("b", 50, 4), ("b", 50, 5)), rows_of(("b", 50, 6), value="r")).stats.pending
+    drained = []
+    for some in (op, sl.JoinOperator.restore(spec, op.snapshot(), max_rows_per_push=1)):
+        outs = [some.advance()]
+        while outs[-1].stats.pending:
+            outs.append(some.advance())
+        drained.append([(out.watermark, [row["v"] for row in out.rows.to_pylist()]) for out in outs])
+    assert drained[0] == drained[1]
+
+
+def test_events_are_spread_to_labels_that_reach_them_by_the_tail_alone() -> None:
+    spec = sl.FeatureSpec("k", "t", {"d": 10}, {"n": sl.count()}, tail={"d": 8}, watermark=sl.manual())
+    plan = sl.FeatureOperator(spec)._plan(rows_of().select(["k", "t"]).schema, rows_of().schema)
+    spread, hashed = Spread(spec, plan, 10), np.zeros(1, np.uint64)
+    _, label = spread.places(LEFT, hashed, np.array([25]), 97)  # from 8 on
+    _, event = spread.places(RIGHT, hashed, np.array([9]), 97)
+    assert set(label) <= set(event)

@@ -1,4 +1,5 @@
-"""Early results at cuts: which rows they hold, and when late rows are news (random cases are in test_triggers.py)."""
+"""Early results at cuts, marks and ends of sessions: which rows they hold, and when they are taken back (random cases
+are in test_triggers.py)."""
 
 from __future__ import annotations
 
@@ -130,3 +131,113 @@ def test_what_was_reported_at_marks_stays_that_of_its_key_when_keys_are_forgotte
     for n in range(10, 56, 5):
         expected += [("-", n - 5), ("+", n)]
     assert found == expected
+
+
+def test_a_session_is_taken_back_when_the_watermark_has_passed_its_end() -> None:
+    spec = sl.Spec(
+        "t", {"w": sl.session(5)}, {"n": sl.count()}, watermark=sl.manual(), emit="changes", trigger=sl.each_push()
+    )
+    op = sl.Operator(spec)
+    outs = [op.push(pa.table({"t": [1]})), op.advance(6), op.advance(7)]
+    found = [[(row["op"], row["n"]) for row in out.windows.to_pylist()] for out in outs]
+    assert found == [[("+", 1)], [], [("-", 1), ("+", 1)]]
+
+
+def told(*outs: sl.Output) -> list[list[tuple]]:
+    return [[(row["op"], row["window_start"], row["window_end"]) for row in out.windows.to_pylist()] for out in outs]
+
+
+def sessions(trigger: sl.Trigger, lateness: int = 0) -> sl.Operator:
+    windows, told = {"w": sl.session(5)}, {"emit": "changes", "trigger": trigger, "allowed_lateness": lateness}
+    return sl.Operator(sl.Spec("t", windows, {"n": sl.count()}, watermark=sl.manual(), **told))
+
+
+def pushed(op: sl.Operator, *times: int, marks: tuple[int, ...] = ()) -> sl.Output:
+    return op.push(pa.table({"t": times, "m": [time in marks for time in times]}))
+
+
+def test_a_session_is_open_at_its_end() -> None:
+    op = sessions(sl.by_hand())
+    outs = [op.push(pa.table({"t": [1]})), op.fire(), op.advance(6), op.advance(7)]
+    assert told(*outs) == [[], [("+", 1, 6)], [], [("-", 1, 6), ("+", 1, 6)]]
+
+
+def test_a_session_is_fired_at_its_end() -> None:
+    op = sessions(sl.by_hand())
+    outs = [op.push(pa.table({"t": [1]})), op.advance(6), op.fire(), op.advance(7)]
+    assert told(*outs) == [[], [], [("+", 1, 6)], [("-", 1, 6), ("+", 1, 6)]]
+
+
+def test_a_session_that_ends_at_a_cut_is_not_reported_there() -> None:
+    op = sessions(sl.every(6))
+    outs = [op.push(pa.table({"t": [1]})), op.advance(6), op.advance(7)]
+    assert told(*outs) == [[], [], [("+", 1, 6)]]
+
+
+def test_results_have_come_up_to_the_end_of_a_report_that_is_taken_back_later() -> None:
+    op = sessions(sl.by_hand())
+    outs = [pushed(op, 1), op.advance(4), op.fire(), pushed(op, 5), op.advance(6), op.advance(9), op.advance(11)]
+    assert told(*outs) == [[], [], [("+", 1, 6)], [], [], [], [("-", 1, 6), ("+", 1, 10)]]
+    assert [out.progress["window_end"] for out in outs[1:]] == [4, 4, 4, 6, 6, 11]
+
+
+def test_results_have_come_up_to_the_end_of_a_report_at_a_mark_that_is_taken_back_later() -> None:
+    """What an output says of it stays the same when the stream goes on."""
+    op = sessions(sl.on_punctuation("m"))
+    outs = [pushed(op, 1, marks=(1,)), op.advance(4), pushed(op, 5), op.advance(6), op.advance(9), op.advance(11)]
+    assert told(*outs) == [[], [("+", 1, 6)], [], [], [], [("-", 1, 6), ("+", 1, 10)]]
+    assert [out.progress["window_end"] for out in outs[1:]] == [4, 4, 6, 6, 11]
+
+
+def test_a_report_at_a_mark_is_taken_back_once_while_late_rows_may_come() -> None:
+    op = sessions(sl.on_punctuation("m"), 10)
+    outs = [pushed(op, 1, marks=(1,)), op.advance(4), op.advance(7), op.advance(9), pushed(op, 3, marks=(3,))]
+    outs += [op.advance(12), op.flush()]
+    wanted = [[], [("+", 1, 6)], [("-", 1, 6), ("+", 1, 6)], [], [("-", 1, 6), ("+", 1, 8)], [], []]
+    assert told(*outs) == wanted
+
+
+def test_a_row_at_whose_session_end_the_watermark_is_joins_no_report_at_a_mark() -> None:
+    """It is in time for the longer session alone."""
+    windows, told = {"a": sl.session(5), "b": sl.session(20)}, {"emit": "changes", "trigger": sl.on_punctuation("m")}
+    op = sl.Operator(sl.Spec("t", windows, {"n": sl.count()}, watermark=sl.manual(), **told))
+    op.advance(11)
+    outs = [pushed(op, 6), pushed(op, 11, marks=(11,)), op.advance(12)]
+    rows = [row for out in outs for row in out.windows.to_pylist()]
+    assert [(row["window"], row["window_start"], row["n"]) for row in rows] == [("a", 11, 1), ("b", 6, 2)]
+
+
+def test_a_session_is_not_taken_back_by_a_row_that_moves_the_watermark_to_its_end() -> None:
+    windows, told_ = {"w": sl.session(5)}, {"emit": "changes", "trigger": sl.each_push()}
+    op = sl.Operator(sl.Spec("t", windows, {"n": sl.count()}, watermark=sl.bounded(14), **told_))
+    outs = [op.push(pa.table({"t": [time]})) for time in (1, 20, 21)]
+    assert told(*outs)[:2] == [[("+", 1, 6)], [("+", 20, 25)]]
+    assert sorted(told(*outs)[2]) == [("+", 1, 6), ("+", 20, 26), ("-", 1, 6), ("-", 20, 25)]
+
+
+@pytest.mark.parametrize("passed", [False, True], ids=["rows that wait", "reports"])
+def test_texts_of_panes_at_marks_stay_when_others_are_forgotten(passed: bool) -> None:
+    """The cells of the window itself hold its least and its greatest text alone."""
+    spec = sl.Spec(
+        "t",
+        {"w": sl.tumbling(10)},
+        {"most": sl.max("s")},
+        watermark=sl.manual(),
+        emit="changes",
+        trigger=sl.on_punctuation("m"),
+    )
+    op = sl.Operator(spec)
+
+    def push(time: int, *texts: str) -> None:
+        op.push(pa.table({"t": [time] * len(texts), "s": texts, "m": [False] * len(texts)}))
+
+    op.push(pa.table({"t": [100, 100, 101], "s": ["aaa", "mmm", "zzz"], "m": [False, True, False]}))
+    outs = [op.advance(101)] if passed else []
+    for at in range(4):
+        push(102 if passed else 1, *(f"{at} {number:06}" for number in range(20_000)))
+    outs += [op.advance(103 if passed else 50)]
+    for at in range(4):
+        push(104 if passed else 60, f"n{at}")
+    outs += [op.advance(110), op.flush()]
+    found = [(row["op"], row["most"]) for out in outs for row in out.windows.to_pylist() if row["window_start"] == 100]
+    assert found == [("+", "mmm"), ("-", "mmm"), ("+", "zzz")]
