@@ -284,7 +284,7 @@ def test_a_push_that_fails_leaves_the_block_as_it_was() -> None:
         with pytest.raises(ValueError, match="times must lie between"):
             hurt.push(new.set_column(0, "t", pa.array([*part["t"].to_pylist()[:24], 2**63 - 1])))
         with pytest.raises(TypeError, match="column 'x' was double"):
-            hurt.push(new.set_column(2, "x", part["i"]))
+            hurt.push(new.set_column(2, "x", part["i"].cast(pa.string())))
     assert hot > 100
     assert hurt.snapshot() == kept.snapshot()
 
