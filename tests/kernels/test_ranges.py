@@ -121,7 +121,7 @@ def test_the_least_of_ranges(name, form, most, width):
         least_of(x, fold, flip, unfold, first, last, in_order, np.empty(ROWS, np.int64), out)
         reduced = {"numbers": (np.minimum, np.maximum)}.get(form, (np.fmin, np.fmax))[most]  # NaN only where all are
         asked, at = np.unique(np.stack([first, last], axis=1), axis=0, return_inverse=True)
-        expected = reduced.reduceat(np.append(values, values[:1]), asked.ravel())[::2][at]
+        expected = reduced.reduceat(np.append(values, values[:1]), asked.ravel())[::2][at.reshape(-1)]
         found = {"floats": out.view(np.float64), "keys of floats": word_floats(out)}.get(form, out)
         np.testing.assert_array_equal(found, expected)
 
