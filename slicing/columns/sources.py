@@ -213,9 +213,8 @@ def _of_items(data: Iterable[object], wanted: Wanted) -> Iterator[pa.RecordBatch
             raise TypeError(f"data's item {at} is {type(item).__name__}; each must be a frame, a batch or a path")
         try:
             for batch in _opened(item, wanted):
+                batch = in_known_types(batch, types or {})
                 types = _alike(batch.schema, types, wanted)
-                batch = in_known_types(batch, types)
-                _alike(batch.schema, types, wanted, cast=True)
                 yield batch
         except (TypeError, ValueError, OSError) as error:
             kind = next(kind for kind in (TypeError, FileNotFoundError, ValueError, OSError) if isinstance(error, kind))
@@ -229,19 +228,17 @@ def _of_items(data: Iterable[object], wanted: Wanted) -> Iterator[pa.RecordBatch
         )
 
 
-def _alike(
-    schema: pa.Schema, types: dict[str, pa.DataType] | None, wanted: Wanted, cast: bool = False
-) -> dict[str, pa.DataType]:
-    """The types of the wanted columns. Raises if they do not fit into the types of the items before; or, of columns
-    that were ``cast`` to these, if one could not be."""
+def _alike(schema: pa.Schema, types: dict[str, pa.DataType] | None, wanted: Wanted) -> dict[str, pa.DataType]:
+    """The types of the wanted columns. Raises if they differ from the types of the items before, to which columns that
+    fit have been cast."""
     wanted.check(schema.names)
     found = {name: schema.field(name).type for name in wanted.columns or schema.names}
     for name, type in (types or {}).items():
-        if name in found and found[name] != type and (cast or not fits_into(found[name], type)):
+        if name in found and found[name] != type:
             raise TypeError(
                 f"column {name!r} is {found[name]}, and was {type} in the items before"
-                f"{', which may not hold its values' if cast else ''}; give it one type, such as with "
-                "read_csv(dtype=...) or cast"
+                f"{', which may not hold its values' if fits_into(found[name], type) else ''}; give it one type, such "
+                "as with read_csv(dtype=...) or cast"
             )
     return found if types is None else types
 

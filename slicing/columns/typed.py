@@ -63,10 +63,11 @@ class Columns:
         for name, type in self._types.items():
             found = schema.get_all_field_indices(name)
             if len(found) != 1 or schema.field(found[0]).type != type:
-                has = (
-                    has_instead(schema.field(found[0]).type, type) if len(found) == 1 else f"{len(found)} such columns"
-                )
-                has = has if found else f"none of that name; its columns are {', '.join(schema.names) or 'none'}"
+                has = f"{len(found)} such columns"
+                if len(found) == 1:
+                    has = has_instead(schema.field(found[0]).type, type)
+                elif not found:
+                    has = f"none of that name; its columns are {', '.join(schema.names) or 'none'}"
                 raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
 
     @lazy

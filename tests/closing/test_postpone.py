@@ -272,5 +272,6 @@ def test_only_a_row_and_the_one_that_replaces_it_wait_together() -> None:
     )
     op = sl.Operator(spec, max_windows_per_push=1)
     pushes = [[0], [15], [30], [8, 22], [], [], []]
-    found = [op.push(pa.table({"t": pa.array(times, pa.int64())})).windows["op"].to_pylist() for times in pushes]
+    shifted = [[1_700_000_000_000_000_000 + time for time in times] for times in pushes]
+    found = [op.push(pa.table({"t": pa.array(times, pa.int64())})).windows["op"].to_pylist() for times in shifted]
     assert ["".join(ops) for ops in found] == ["+", "+", "+", "-", "-+", "-", ""]

@@ -1122,21 +1122,6 @@ def test_marks_of_keys_of_unsigned_times_beyond_64_bits() -> None:
     assert op.advance(right_marks=marks).rows.num_rows == 1
 
 
-def test_a_key_with_a_mark_is_not_forgotten_without_rows() -> None:
-    op = sl.JoinOperator(sl.JoinSpec("k", "t", (0, 5), how="inner", watermark=sl.manual()))
-    rows = pa.table({"t": [1], "k": ["q"]})
-    op.push(rows, rows)
-    op.advance(left_marks=pa.table({"t": [100_000], "k": ["q"]}))
-    op.advance(left=10, right=10)
-    for number in range(1, 6):
-        many = pa.table({"t": [100 * number] * 5000, "k": [f"k{number}_{i}" for i in range(5000)]})
-        op.push(many, many)
-        op.advance(left=100 * number + 50, right=100 * number + 50)
-    assert len(op._state.keys) < 25_000, "keys that are gone are forgotten"
-    again = op.push_left(pa.table({"t": [50_000, 50_000], "k": ["q", "new"]}))
-    assert again.late_left["k"].to_pylist() == ["q"]
-
-
 @pytest.mark.parametrize("condition", [sl.col("y") == 1, sl.col("y") > sl.col("x")])
 @pytest.mark.parametrize("idle", [None, 10])
 def test_a_right_row_that_fails_where_evicts_none_before_the_left_columns_are_known(

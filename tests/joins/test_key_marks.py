@@ -88,10 +88,13 @@ def test_rows_carry_the_marks_of_their_keys() -> None:
 @pytest.mark.parametrize("text", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
 def test_rows_with_any_form_of_text_carry_marks(text: pa.DataType) -> None:
     op = sl.JoinOperator(spec(watermark=(sl.manual(), sl.punctuated("done", by=["key"]))))
-    texts = pa.array(["a", "b"], text)
-    op.push_left(pa.table({"t": [1, 1], "k": texts, "note": texts}))
-    out = op.push_right(pa.table({"t": [20, 3], "key": texts, "note": texts, "done": [True, None]}))
-    assert out.rows.select(["t", "t_right"]).to_pylist() == [{"t": 1, "t_right": 3}, {"t": 1, "t_right": None}]
+    texts, at = pa.array(["a", "b"], text), 1_700_000_000_000_000_000
+    op.push_left(pa.table({"t": [at + 1, at + 1], "k": texts, "note": texts}))
+    out = op.push_right(pa.table({"t": [at + 20, at + 3], "key": texts, "note": texts, "done": [True, None]}))
+    assert out.rows.select(["t", "t_right"]).to_pylist() == [
+        {"t": at + 1, "t_right": at + 3},
+        {"t": at + 1, "t_right": None},
+    ]
 
 
 def test_rows_that_wait_to_be_joined_are_not_left_behind_by_marks() -> None:

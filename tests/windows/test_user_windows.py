@@ -175,7 +175,7 @@ def test_what_is_remembered_of_a_key_ends_with_the_key(compiled: bool) -> None:
     held = []
     for step in range(30):
         keys = [f"{step} {number}" for number in range(100)]
-        held.append(op.push(pa.table({"t": [10 * step] * 100, "k": keys})).stats)
+        held.append(op.push(pa.table({"t": [1_700_000_000_000_000_000 + 10 * step] * 100, "k": keys})).stats)
     assert how(Counts()).startswith("w: compiled") == compiled
     assert max(stats["keys"] for stats in held[10:]) <= 500
     assert max(stats["bytes"] for stats in held[20:]) <= max(stats["bytes"] for stats in held[10:20])
